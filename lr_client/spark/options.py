@@ -59,14 +59,22 @@ class ReceiveOptions:
 def refuse_misspelt(options: Mapping[str, str], known: Collection[str]) -> None:
     """Raise `UsageError` for an option whose name is nearly one of *known*: Spark would leave the option out.
 
-    Options with other names pass, because Spark adds some of its own.
+    The beginning of a known name is refused too, and a known name with an ending. Options with other names pass,
+    because Spark adds some of its own.
     """
     plain = {_plain(name): name for name in known}
     exact = {name.lower() for name in known}
     for given in options:
-        close = get_close_matches(_plain(given), plain, 1, _ALIKE)
-        if close and given.lower() not in exact:
-            raise UsageError(f"there is no option `{given}`: write `{plain[close[0]]}`")
+        meant = _meant(_plain(given), plain)
+        if meant is not None and given.lower() not in exact:
+            raise UsageError(f"there is no option `{given}`: write `{plain[meant]}`")
+
+
+def _meant(given: str, known: Collection[str]) -> str | None:
+    """Return the name among *known* that the writer of *given* probably meant; None without such a name."""
+    close = get_close_matches(given, known, 1, _ALIKE)
+    begun = [name for name in known if given and (name.startswith(given) or given.startswith(name))]
+    return next(iter([*close, *begun]), None)
 
 
 def _plain(name: str) -> str:

@@ -27,7 +27,7 @@ from lr_client.spark.log.writer import LogBatchWriter, LogStreamWriter, require_
 from lr_client.spark.options import database_url, number, refuse_misspelt
 from queues.database import migrations
 from queues.database.transactions import reading
-from queues.errors import MissingDependencyError
+from queues.errors import MissingDependencyError, UsageError
 from queues.send_log.reads import newest_tick, trimmed_seq
 
 if TYPE_CHECKING:
@@ -88,6 +88,12 @@ class LogFormat(DataSource):
     @property
     def _chosen(self) -> LogOptions:
         options = cast("Mapping[str, str]", self.options)
+        for column in ("client", "destinations"):
+            if column in options:
+                raise UsageError(
+                    f"lrq_log reads all entries, and has the option `{column}` for writing only: filter the rows by "
+                    "the column of that name"
+                )
         refuse_misspelt(options, ("url", "partitions", "maxEntriesPerBatch"))
         url = database_url(options, "lrq_log")
         return LogOptions(url, number(options, "partitions", 4), number(options, "maxEntriesPerBatch", 10_000))

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import Engine
 
+from queues.errors import NeedsFullSyncError
 from queues.send_log.opening import open_log
 from queues.send_log.port import LoggedEntry, TickLimits
 
@@ -33,13 +34,17 @@ class LogEntry(NamedTuple):
 def log_pages(engine: Engine, after: int, upto: int) -> Iterator[list[LogEntry]]:
     """Read, in pages, the entries of the ticks whose end is above *after* and at most *upto*.
 
-    Each page is a separate read, so a slow reader blocks no writer. Raises `TrimmedError` when entries are trimmed.
+    Each page is a separate read, so a slow reader blocks no writer. Raises `TrimmedError` when entries are trimmed, and
+    `NeedsFullSyncError` when the log has no tick any more that ends at *upto*.
     """
     log = open_log(engine)
     while after < upto:
         ticks = [tick for tick in log.ticks_after(after, PAGE) if tick.end_seq <= upto]
         if not ticks:
-            return
+            raise NeedsFullSyncError(
+                f"the log ends at {after} and not at {upto} any more: the database was restored from an earlier time "
+                "during the reading. Read the log again"
+            )
         for page in log.read_all(ticks, PAGE):
             yield [_entry(found) for found in page]
         after = ticks[-1].end_seq

@@ -119,7 +119,7 @@ class _Once:
             with _unended(connection):
                 for row in rows:
                     batch.take(row)
-                batch.flush()
+                batch.finish()
             save(connection, self._name, places, batch.places)
 
     def _open(self) -> Engine:
@@ -182,6 +182,8 @@ class _Batch:
         self._calls = calls
         self._before = before
         self._latest: dict[StreamName, StreamPlace] = {}
+        # The applied place and the last repeated row of another branch, until a repeated row of the applied branch follows.
+        self._doubts: dict[StreamName, tuple[StreamPlace, StreamPlace]] = {}
         self._chunk: list[Any] = []
         self._chunk_of: tuple[StreamName, str] | None = None
         self._chunk_bytes = 0
@@ -196,12 +198,19 @@ class _Batch:
         self._latest[stream] = to
         place = self.places.get(stream) or self._before.get(stream, NOWHERE)
         if to.sync_id == place.sync_id and to.order <= place.order:
-            _require_same(stream, place, to)
+            self._compare(stream, place, to)
             return
+        self._require_no_doubt(stream)
         self._announce(stream, place, to, row)
         if row.kind in (IN_SNAPSHOT, IN_LOG):
             self._add((stream, row.kind), row)
         self.places[stream] = to
+
+    def finish(self) -> None:
+        """Apply the last entries; raise `NeedsFullSyncError` if the source has lost entries that are applied here."""
+        for stream in self._doubts:
+            self._require_no_doubt(stream)
+        self.flush()
 
     def flush(self) -> None:
         """Apply the collected entries."""
@@ -227,16 +236,27 @@ class _Batch:
         if to.phase == IN_LOG and (begins or (not newer and place.phase == IN_SNAPSHOT)):
             self._call(self._calls.on_complete, stream)
 
+    def _compare(self, stream: StreamName, place: StreamPlace, to: StreamPlace) -> None:
+        """Compare the branch of a repeated row with that of *place*; markers have no branch.
+
+        After a failover of the source, the rows of earlier branches come first. A row of the applied branch has the
+        same history as the applied one.
+        """
+        if to.phase == IN_LOG and to.branch:
+            if to.branch == place.branch:
+                self._doubts.pop(stream, None)
+            else:
+                self._doubts[stream] = place, to
+
+    def _require_no_doubt(self, stream: StreamName) -> None:
+        if stream in self._doubts:
+            place, to = self._doubts[stream]
+            raise NeedsFullSyncError(
+                f"{stream.source} had lost entries that are applied here: {place.branch}@{place.sequence} was reached, "
+                f"now {to.branch}@{to.sequence} comes. Request a snapshot from {stream.source}, then start again"
+            )
+
     def _call(self, callback: OnSnapshot | None, stream: StreamName) -> None:
         if callback is not None:
             self.flush()
             require_done(callback(self._connection, stream.source), "a callback of a snapshot")
-
-
-def _require_same(stream: StreamName, place: StreamPlace, to: StreamPlace) -> None:
-    """Raise `NeedsFullSyncError` if a repeated row differs in branch from the applied one; markers have no branch."""
-    if to.phase == IN_LOG and to.branch and to.branch != place.branch:
-        raise NeedsFullSyncError(
-            f"{stream.source} had lost entries that are applied here: {place.branch}@{place.sequence} was reached, now "
-            f"{to.branch}@{to.sequence} comes. Request a snapshot from {stream.source}, then start again"
-        )

@@ -81,6 +81,15 @@ def selected(column: Column[Any]) -> ColumnElement[Any]:
     return column
 
 
+def refuse_fraction(field: Field) -> None:
+    """Raise `SnapshotFailedError` if *field* has whole numbers: SQLite may store 1.5 there, and Arrow makes it 1."""
+    if field.type == spark.LongType():
+        raise SnapshotFailedError(
+            f"the column {field.name} is declared as integer, and a row has a fraction there: correct the row, or "
+            "leave the column out with columns=[...]"
+        )
+
+
 def _decimal_of(scale: int | None) -> Convert:
     """Return the conversion to decimal numbers; SQLite stores whole numbers and floats in a column of such numbers."""
 

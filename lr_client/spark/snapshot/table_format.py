@@ -15,7 +15,7 @@ from sqlalchemy import Connection, MetaData, Table, exc, select
 
 from lr_client.snapshot.cut import connect_at
 from lr_client.spark.options import number, refuse_misspelt, required
-from lr_client.spark.snapshot.columns import Field, field_of, selected, struct_of
+from lr_client.spark.snapshot.columns import Field, field_of, refuse_fraction, selected, struct_of
 from lr_client.spark.snapshot.mapping import mapped
 from lr_client.spark.snapshot.part_task import engine_at
 from queues.database import dialects
@@ -147,6 +147,8 @@ def _arrow(values: list[tuple[Any, ...]], fields: list[Field], schema: "pyarrow.
 
     columns = []
     for place, (field, column) in enumerate(zip(fields, values, strict=True)):
+        if float in set(map(type, column)):
+            refuse_fraction(field)
         if field.convert is not None:
             column = tuple(None if value is None else field.convert(value) for value in column)
         columns.append(pyarrow.array(column, schema.field(place).type))

@@ -33,9 +33,7 @@ class PostgresqlCuts:
         with engine.connect().execution_options(**_READ_AT_ONE_STATE) as connection:
             connection.detach()  # so that the pool can open another connection
             with connection.begin():
-                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
-                if (connection.dialect.server_version_info or ()) >= (17,):
-                    connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
+                _take_time(connection)
                 connection.exec_driver_sql(_REFUSE_A_PART)
                 name, window = connection.execute(_EXPORT).one()
                 yield PinnedState(name, Visibility(window=PgSnapshot.parse(window)), connection)
@@ -47,6 +45,7 @@ class PostgresqlCuts:
             raise LookupError(name)
         with engine.connect().execution_options(**_READ_AT_ONE_STATE) as connection, connection.begin() as reading:
             connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
+            _take_time(connection)
             connection.exec_driver_sql(_REFUSE_A_PART)
             yield connection
             if reading.is_active:
@@ -90,6 +89,13 @@ class PostgresqlCuts:
         """Compare `ctid` with blocks."""
         bounds = (("ctid >= CAST(:low AS tid)", "low", low), ("ctid < CAST(:high AS tid)", "high", high))
         return [text(sql).bindparams(**{name: f"({block},0)"}) for sql, name, block in bounds if block is not None]
+
+
+def _take_time(connection: Connection) -> None:
+    """Lift the limits of this transaction's duration: a provider may take minutes between two pages of rows."""
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    if (connection.dialect.server_version_info or ()) >= (17,):
+        connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
 
 
 # TRUNCATE, a rewriting ALTER TABLE and a replaced table show even to readers of an older state. `pg_class` has the file

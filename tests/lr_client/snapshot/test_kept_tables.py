@@ -50,3 +50,15 @@ def test_a_table_is_kept_by_a_role_that_may_read_one_column(site: Engine) -> Non
         finally:
             cut.close()
             run(site, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("limit", ["idle_in_transaction_session_timeout", "transaction_timeout"])
+def test_the_limits_of_the_database_do_not_end_a_slow_reader(site: Engine, limit: str) -> None:
+    if limit == "transaction_timeout" and (site.dialect.server_version_info or ()) < (17,):
+        pytest.skip("PostgreSQL has this limit from version 17 on")
+    run(site, TABLE, f"ALTER DATABASE {site.url.database} SET {limit} = '60s'")
+    site.dispose()
+    with site.connect() as usual:
+        assert usual.execute(text(f"SHOW {limit}")).scalar() == "1min"
+    with open_cut(site) as cut, cut.connect() as connection:
+        assert connection.execute(text(f"SHOW {limit}")).scalar() == "0"

@@ -11,6 +11,7 @@ from sqlalchemy import Column, Engine, MetaData, Numeric, Table
 from lr_client.snapshot.cut import open_cut
 from lr_client.spark.snapshot.columns import field_of
 from lr_client.spark.snapshot.table_format import TableReader
+from queues.errors import SnapshotFailedError
 from tests.lr_client.spark.sources.taking import url_of
 
 BEYOND_FLOATS = 9_007_199_254_740_993
@@ -37,6 +38,12 @@ def test_numbers_keep_all_their_digits(site: Engine, tmp_path: Path) -> None:
     )
     assert (row["free"], row["whole"], row["money"]) == (str(BEYOND_FLOATS), Decimal(BEYOND_FLOATS), Decimal("12.50"))
     assert Decimal(row["small"]) == Decimal("1.23E-11")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_fraction_in_a_column_of_whole_numbers_is_refused(site: Engine, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotFailedError, match="the column height is declared as integer, and a row has a fraction"):
+        read(site, tmp_path, "CREATE TABLE odd (height INTEGER)", "INSERT INTO odd VALUES (1), (NULL), (1.5)")
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(3, 5), (4, -2), (39, 0), (None, None)])

@@ -1,5 +1,7 @@
 """The log-entry queue of a source, as a table for analysis."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueSenderClient
 from lr_client.spark.errors import sentence
+from lr_client.spark.log.format import LogReader
 from lr_client.spark.log.ranges import LogOptions
 from lr_client.spark.log.rows import LogEntry, log_pages
 from lr_client.spark.log.stream import LogStream
@@ -153,6 +156,25 @@ def test_reading_trimmed_entries_raises_an_error(site: Engine, reader: Reader) -
     assert [(entry.payload, entry.sequence) for entry in everything(site, reader, after=2)] == [(b"3", 3)]
     with pytest.raises(TrimmedError, match="entries after 0 were asked for, but those up to 2 are already trimmed"):
         everything(site, reader)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_database_that_is_restored_during_the_reading_gives_no_part_of_the_entries(
+    site: Engine, reader: Reader, tmp_path: Path
+) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    backup = tmp_path / "backup.db"
+    with closing(sqlite3.connect(str(site.url.database))) as connection:
+        connection.execute("VACUUM INTO ?", [str(backup)])
+    transmit(site, b"2")
+    reader.drain()
+    reading = LogReader(LogOptions(url_of(site), 1, 10))
+    (whole,) = reading.partitions()
+    assert sum(batch.num_rows for batch in reading.read(whole)) == 2
+    restored = LogReader(LogOptions(f"sqlite:///{backup}", 1, 10))
+    with pytest.raises(NeedsFullSyncError, match="the log ends at 1 and not at 2 any more"):
+        list(restored.read(whole))
 
 
 # --- through Spark ----------------------------------------------------------------------------------------------

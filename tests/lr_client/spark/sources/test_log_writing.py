@@ -256,6 +256,9 @@ def test_streams_have_no_number_of_their_own_and_only_append(spark: Any, paris: 
     query = counted.writeStream.format("lrq_log").outputMode("complete").options(**named)
     with pytest.raises(Exception, match="use the mode `append`"):
         run(query.trigger(availableNow=True).start())
+    updated = query.outputMode("update").option("checkpointLocation", str(tmp_path / "three"))
+    with pytest.raises(Exception, match="lrq_log does not support Update mode"):
+        run(updated.trigger(availableNow=True).start())
     assert paris.logged() == []
 
 
