@@ -182,7 +182,7 @@ class _Batch:
         self._calls = calls
         self._before = before
         self._latest: dict[StreamName, StreamPlace] = {}
-        # The applied place and the last repeated row of another branch, until a repeated row of the applied branch follows.
+        # The applied place and the last repeated row of another branch, until one of the applied branch follows.
         self._doubts: dict[StreamName, tuple[StreamPlace, StreamPlace]] = {}
         self._chunk: list[Any] = []
         self._chunk_of: tuple[StreamName, str] | None = None
