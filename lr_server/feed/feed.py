@@ -19,7 +19,7 @@ from queues.positions import Tick, Visibility
 from queues.send_log.port import SessionKey, TickRows, size_of
 
 #: Memory of a group beyond its rows, in bytes.
-_OVERHEAD = 512
+_OVERHEAD = 2048
 #: A full feed looks again after so many seconds.
 _LOOK = 0.2
 #: Up to these numbers of rows and readers, a tick is encoded while the disk writes it.

@@ -1,6 +1,7 @@
 """The live feed with one-row ticks: a reader gets every tick after its position, or is behind."""
 
 import threading
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -20,7 +21,7 @@ from tests.lr_server.feed.waiting import after
 from tests.waiting import eventually
 
 #: More than the memory of one tick and less than that of two.
-ONE_TICK = 1_000
+ONE_TICK = 2_500
 HELD = 4
 LAST = 9
 
@@ -44,6 +45,24 @@ def feed_of(limit: int, policy: FlowControl = "smart", clock: HandClock | None =
     feed = LiveFeed(limit, policy, clock or HandClock())
     feed.begin(None)
     return feed
+
+
+@pytest.mark.parametrize("rows", [1, 10, 100])
+def test_the_counted_size_of_ticks_is_no_less_than_most_of_their_memory(rows: int):
+    held: list[feed_module.RoutedTick] = []
+    blocks: list[int] = []
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(200):
+            first = 10**9 + number * rows
+            made = group(number, *(row(first + at) for at in range(rows)))
+            held.append(feed_module.RoutedTick(made, lambda _, more: blocks.append(more)))
+            held[-1].routed(owed(TOKYO))
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert sum(each.size for each in held) + sum(blocks) >= 0.8 * used
 
 
 def numbers(found: Ready | Behind) -> list[int] | None:
