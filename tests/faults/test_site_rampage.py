@@ -5,7 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
+import queues
+from tests.faults.run import databases
 from tests.faults.site_ledger import (
     Led,
     Moved,
@@ -40,6 +43,17 @@ def test_killed_and_stopped_servers_and_producers_never_lose_double_or_reorder_a
     assert verdict.facts["servers that led"] >= 3
     assert verdict.facts["delivered"] > 50
     assert verdict.facts["requests"] > 5
+
+
+@pytest.mark.postgresql
+def test_a_run_by_hand_has_the_connections_that_its_servers_may_open(tmp_path: Path) -> None:
+    with databases("postgresql", tmp_path, SOURCE) as urls:
+        plan = SitePlan(str(tmp_path), dict.fromkeys((SOURCE, *SINKS), *urls), seed=1)
+        engine = queues.create_engine(urls[0])
+        with engine.connect() as connection:
+            given = int(connection.execute(text("SHOW max_connections")).scalar_one())
+        engine.dispose()
+    assert given > sum(plan.settings(name).max_connections for name in plan.server_names)
 
 
 def moved(*steps: tuple[int, int]) -> list[Moved]:
