@@ -215,11 +215,11 @@ class Supervisor:
             raise RuntimeError(self._lack)
 
     def _checked(self) -> str:
-        """Check the stalls of all sessions; return the words of the machine if a session lacks its thread."""
+        """Check the connections of all sessions; return the words of the machine if a session lacks its thread."""
         lack = ""
         for session in self.sessions():
             try:
-                session.check_stall()
+                session.check_connection()
             except RuntimeError as error:
                 # The standings of the other sessions must still be saved.
                 lack = str(error)
