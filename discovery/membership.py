@@ -1,6 +1,6 @@
 """The part of one server in the leadership of a site's ranges: a thread that renews, looks, claims and releases.
 
-Times, in terms of *ttl*: a server's row lives for 3/4 after each renewal (`discovery.renewal`). The others look each
+Times, in terms of *ttl*: a server's row lives for 3/4 after each renewal (`discovery.own_row`). The others look each
 second, at least, and at the moment of an expiry. So after a kill the ranges have new leaders within 3/4 of *ttl*. The
 rest of *ttl* is left for the beginning of their sessions. A process of the same machine that has surely ended is
 noticed by the next look. A server alone looks as often as it renews.
@@ -9,16 +9,16 @@ noticed by the next look. A server alone looks as often as it renews.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from sqlalchemy import Engine
 
+from discovery.failure_rest import FailureRest
+from discovery.own_row import OwnRow
 from discovery.processes import surely_gone
 from discovery.ranges import RangePlan, plan
-from discovery.renewal import Renewal
 from discovery.sightings import Sightings
 from discovery.threads import OnEnded, watched
-from queues.backoff import Backoff
 from queues.clock import Clock
 from queues.database import servers
 from queues.errors import OwnershipLostError, StoreUnavailableError, ThreadEndedError
@@ -33,15 +33,6 @@ _AWAIT: Final = 0.2
 _AFTER_EXPIRY: Final = 0.01
 #: The most attempts to register at the start; the database may end a transaction of a process that stood still.
 _STARTS: Final = 3
-#: The longest rest after a failure, in terms of the lease.
-_LONGEST_REST: Final = 30
-
-
-class _Told(NamedTuple):
-    """The facts about a server that its row tells the other servers."""
-
-    endpoints: tuple[str, ...]
-    topology: TopologyFacts
 
 
 class Membership:
@@ -74,22 +65,21 @@ class Membership:
         """
         self._engine = engine
         self._me = server
-        self._ranges = ranges
         self._ttl = ttl
         self._clock = clock
-        self._endpoints = endpoints
-        self._topology = topology
         self._on_change = on_change
         self._on_ended = on_ended
-        self._renewal = Renewal(engine, server, ttl=ttl, clock=clock, on_error=self._fail)
+        self._row = OwnRow(
+            engine, server,
+            ranges=ranges, ttl=ttl, clock=clock, endpoints=endpoints, topology=topology, on_error=self._fail,
+        )  # fmt: skip
         self._sightings = Sightings(slack=ttl / 10, longest=4 * ttl)
-        self._registered: _Told | None = None
         self._held: Mapping[int, Lease] = MappingProxyType({})
         self._branch: str | None = None
         self._awaited = self._failed = False
         self._given_up: Exception | None = None
-        self._failures = 0
-        self._began = self._rest_until = self._patient_until = clock.monotonic()
+        self._rest = FailureRest(ttl, clock.monotonic())
+        self._patient_until = clock.monotonic()
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = watched("lrq-servers", self._run, self._end_by_error)
@@ -104,7 +94,7 @@ class Membership:
     @property
     def is_member(self) -> bool:
         """Whether this server is among the servers of the site, to its knowledge."""
-        return self._registered is not None
+        return self._row.is_registered
 
     def start(self) -> None:
         """Register this server, then start the thread; call it before `Ownership.start` for the lease `server`.
@@ -115,7 +105,7 @@ class Membership:
         """
         for attempt in reversed(range(_STARTS)):
             try:
-                self._register()
+                self._row.register()
                 break
             except StoreUnavailableError:
                 if not attempt:
@@ -164,8 +154,8 @@ class Membership:
         self._failed = False
         try:
             if self._given_up:
-                self._rest(self._given_up)
-            elif self._clock.monotonic() >= self._rest_until:
+                self._free_all(self._given_up)
+            elif self._rest.is_over(self._clock.monotonic()):
                 self._take_part()
         except Exception as error:  # noqa: BLE001 - told in `reason`; the next turn tries again
             self._fail(error)
@@ -175,11 +165,11 @@ class Membership:
         self.reason = f"servers: {in_words(error)}"
 
     def _pause(self) -> float:
-        if self._failed or self._registered is None or self.view is None:
+        if self._failed or not self._row.is_registered or self.view is None:
             return min(self._ttl / 10, _LOOK)
         view, leading = self.view, {row.server for row in self.view.ranges}
         others = [row for row in view.living.values() if row.server != self._me]
-        pauses: list[float] = [self._renewal.pause, *([_LOOK] if others else ()), *([_AWAIT] if self._awaited else ())]
+        pauses: list[float] = [self._row.pause, *([_LOOK] if others else ()), *([_AWAIT] if self._awaited else ())]
         expiries: list[float] = [
             (row.expires_us - view.now_us) / 1e6 + _AFTER_EXPIRY for row in others if row.server in leading
         ]
@@ -189,10 +179,10 @@ class Membership:
 
     def _take_part(self) -> None:
         view = self._renewed() or self._look()
-        if self._registered is None or self._me not in view.living:
+        if not self._row.is_registered or self._me not in view.living:
             view = self._return(view)
-        elif self._to_tell() != self._registered:
-            self._register()
+        elif self._row.is_outdated:
+            self._row.register()
         self._sightings.keep(frozenset(view.living))
         gone = [row for row in view.living.values() if self._expire_gone(row, view)]
         if gone:
@@ -206,38 +196,21 @@ class Membership:
         Others may lead the ranges by now, so losses are told first. Perhaps the clock has jumped, and the others have
         not expired either: this server leaves them time to renew.
         """
-        self._registered = None
+        self._row.forget()
         self._keep(plan(view, self._me, self._held).kept, view)
-        self._register()
+        self._row.register()
         self._patient_until = self._clock.monotonic() + self._ttl / 2
         return self._look()
 
     def _renewed(self) -> ServersView | None:
-        """Return the look of a renewal, if one is due; a refused one means that the row has expired."""
-        if self._registered is None or self._renewal.pause:
-            return None
-        view = self._renewal.renew()
-        if view is None:
-            self._registered = None
-        else:
+        view = self._row.renew_if_due()
+        if view is not None:
             self.view = view
         return view
 
     def _look(self) -> ServersView:
         self.view = view = servers.look(self._engine)
         return view
-
-    def _to_tell(self) -> _Told:
-        return _Told(tuple(self._endpoints()), self._topology())
-
-    def _register(self) -> None:
-        told = self._to_tell()
-        self._renewal.note()
-        servers.register(
-            self._engine, self._me, told.endpoints,
-            count=self._ranges, term=self._renewal.term, topology=told.topology,
-        )  # fmt: skip
-        self._registered = told
 
     def _expire_gone(self, row: ServerRow, view: ServersView) -> bool:
         """Expire the row of a process that has surely ended, or of a server that renews no more."""
@@ -254,19 +227,19 @@ class Membership:
             servers.release(self._engine, turn.releases)
         claimed = servers.claim(self._engine, self._me, turn.claims) if turn.claims else ()
         if claimed:
-            self._tell({**turn.kept, **{range_number(lease): lease for lease in claimed}})
+            self._change_to({**turn.kept, **{range_number(lease): lease for lease in claimed}})
         self._show(view)
 
     def _keep(self, kept: Mapping[int, Lease], view: ServersView) -> None:
         is_new_branch = self._branch not in (None, view.branch)
         self._branch = view.branch
         if is_new_branch or kept != self._held:
-            self._tell(kept)
+            self._change_to(kept)
 
-    def _tell(self, held: Mapping[int, Lease]) -> None:
+    def _change_to(self, held: Mapping[int, Lease]) -> None:
         self._held = MappingProxyType(dict(sorted(held.items())))
         try:
-            with self._renewal.during_call(self.give_up):
+            with self._row.during_call(self.give_up):
                 self._on_change(self._held)
         except Exception as error:
             self.give_up(error)
@@ -281,27 +254,22 @@ class Membership:
 
     # --- the end of the work
 
-    def _rest(self, error: Exception) -> None:
-        now = self._clock.monotonic()
-        has_recovered = now - self._began > _LONGEST_REST * self._ttl
-        self._failures = 1 if has_recovered else self._failures + 1
-        rest = Backoff(self._ttl, _LONGEST_REST * self._ttl).delay_seconds(self._failures)
-        self._rest_until = self._began = now + rest
+    def _free_all(self, error: Exception) -> None:
+        rest = self._rest.begin(self._clock.monotonic())
         words = f"servers: {in_words(error)}; all ranges are free, and this process takes part again in {rest:.0f} s"
         self._leave(words)
 
     def _leave(self, reason: str) -> None:
         held, self._held = self._held, MappingProxyType({})
-        self._registered, self._branch, self._awaited = None, None, False
+        self._row.forget()
+        self._branch, self._awaited = None, False
         try:
             if held:
                 self._on_change(self._held)
                 servers.release(self._engine, held.values())
-            servers.remove(self._engine, self._me)
+            self._row.remove()
             self.reason = cleaned(reason)
         except BaseException as problem:  # noqa: BLE001 - the row of the server expires by itself
-            self.reason = (
-                f"{cleaned(reason)}; not released, it expires within {self._renewal.term} s: {in_words(problem)}"
-            )
+            self.reason = f"{cleaned(reason)}; not released, it expires within {self._row.term} s: {in_words(problem)}"
         # The work has ended, so none of its threads gives up the next.
         self._given_up = None

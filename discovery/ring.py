@@ -1,28 +1,23 @@
-"""The ring of tokens: Murmur3 hashes of keys, places of a ring of 3 * 2**n members, leaders and followers. Pure.
+"""The ring of tokens: Murmur3 hashes of keys, and the places of a ring with leaders and followers. Pure.
 
 The ring is the one of Polar Streams. Kept:
 
 * Cassandra's variant of Murmur3: x64, 128 bits, the first half, signed bytes in the tail.
-* Sizes of 3 * 2**n, and tokens that stay when the ring doubles.
+* Tokens that stay when the ring doubles.
 * The next two places as followers.
 
 Mended:
 
 * Places are exact parts of the 64-bit ring. The original multiplies an integer quotient. So there
   the last place is larger, and place 3 of 6 has the token -2048 in place of 0.
-* A size above `LARGEST`, or of another form, is refused. The original gives such a ring equal or uneven tokens.
 """
 
 from typing import Final, NamedTuple
 
 import mmh3
 
-from queues.errors import ConfigurationError
-
 #: The first token of the ring; the last is `-FIRST - 1`.
 FIRST: Final = -(2**63)
-#: The largest size of a ring: 3 * 2**12 members.
-LARGEST: Final = 3 * 2**12
 
 _ALL: Final = 2**64
 _MASK: Final = _ALL - 1
@@ -60,26 +55,6 @@ class Ring(NamedTuple):
         """Return the two places after the one that leads the token *at*: the first to take over, and the second."""
         place = self.place(at)
         return (place + 1) % self.size, (place + 2) % self.size
-
-
-def ring(size: int) -> Ring:
-    """Return the ring of *size* places; raise `ConfigurationError` unless *size* is 3 * 2**n, at most `LARGEST`."""
-    parts, rest = divmod(size, 3)
-    if rest or parts < 1 or parts & (parts - 1) or size > LARGEST:
-        raise ConfigurationError(f"a ring of {size} members is none: choose 3, 6, 12 or another 3 * 2**n to {LARGEST}")
-    return Ring(size)
-
-
-def joining_order(size: int) -> list[int]:
-    """Return for each place of the ring the number of the member there, if members get numbers as they join.
-
-    Members 0 to 2 begin the ring. Each doubling puts new members between the present ones, so no member moves.
-    """
-    ring(size)
-    order = [0, 1, 2]
-    while len(order) < size:
-        order = [member for pair in zip(order, range(len(order), 2 * len(order)), strict=True) for member in pair]
-    return order
 
 
 # --- Murmur3 with signed bytes in the tail ------------------------------------------------------------------------

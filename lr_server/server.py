@@ -16,15 +16,14 @@ from lr_server.health import Health
 from lr_server.ingest.ingest import Ingest
 from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.ingest.servicer import INGEST
-from lr_server.metrics import MetricsServer
 from lr_server.replay_watch import ReplayWatch
-from lr_server.ring.ring_servicer import RingServicer
 from lr_server.ring_parts import open_ring, ring_ingest
 from lr_server.ring_roles import RingRoles
+from lr_server.server_endpoints import ServerEndpoints
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
-from lr_server.site_topology import advertised, followed_topology
+from lr_server.site_topology import followed_topology
 from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
 from lr_server.topology.followed import FollowedTopology
@@ -41,7 +40,6 @@ from queues.names import ClientName, SiteId
 from queues.positions import Position, PositionToken, parse_position
 from sink import local
 from sink.transport.health import HealthService
-from sink.transport.service import SinkService, serve
 from sink.transport.servicer import REPLICATION
 from sink.writer import SinkWriter
 
@@ -81,20 +79,19 @@ class LogReplicationServer:
             settings.database_url, settings.site_id, settings.max_connections, settings.lease_seconds
         )
         self._engine = self._engines.work
-        self._advertised: tuple[str, ...] = ()
         self._followed: FollowedTopology | None = None
         if topology is None:
             topology = self._followed = followed_topology(
-                settings, self._engine, reread, lambda: (*self.endpoints, *self._advertised), clock, self._peers_changed
+                settings, self._engine, reread, self._all_endpoints, clock, self._peers_changed
             )
         self._topology = topology
-        self._service: SinkService | None = None
         self._replays = ReplayWatch(
             self._engines.control, self._end_streams, lambda error: self._roles.give_up(error), clock
         )
-        self._metrics: MetricsServer | None = None
         self._ring = open_ring(self._engine, settings, self._released, clock) if settings.ring else None
         self._ingest = self._opened_ingest() if settings.ingest else None
+        beside = (self._ingest, None if self._ring is None else self._ring.servicer)
+        self._endpoints = ServerEndpoints(settings, [each for each in beside if each is not None], clock)
         self._roles = (
             self._new_roles()
             if self._ring is None
@@ -116,8 +113,8 @@ class LogReplicationServer:
     def _new_roles(self, access: LogAccess = ORDINARY, traffic: Traffic | None = None) -> SiteRoles:
         return SiteRoles(
             self._engines, self._settings, self._topology,
-            clock=self._clock, endpoints=lambda: self._advertised, facts=self._topology_facts, ingest=self._ingest,
-            access=access, traffic=traffic,
+            clock=self._clock, endpoints=lambda: self._endpoints.advertised, facts=self._topology_facts,
+            ingest=self._ingest, access=access, traffic=traffic,
         )  # fmt: skip
 
     def _released(self) -> None:
@@ -135,13 +132,15 @@ class LogReplicationServer:
             StoreUnavailableError: The database cannot be used.
         """
         try:
-            self._listen()
-            self._advertised = advertised(self.endpoints, self._settings.preferred_network)
+            require(self._engines.control, site_id=self._settings.site)
+            self._endpoints.listen(self._writer, self._checks)
+            self._endpoints.listen_for_metrics(self.site_status, self._traffic, self._health)
+            self._endpoints.advertise()
             if self._followed is not None:
                 self._followed.start(self._settings.lease_seconds)
         except BaseException:
             self._close()
-            self._stop_metrics()
+            self._endpoints.close_metrics()
             self._engines.dispose()
             raise
         local.offer(self._settings.site, self._writer)
@@ -156,32 +155,7 @@ class LogReplicationServer:
 
     def _end_streams(self, client: ClientName, source: SiteId) -> None:
         local.end_streams(self._settings.site, client, source)
-        if (service := self._service) is not None:
-            service.end_streams(client, source)
-
-    def _listen(self) -> None:
-        settings = self._settings
-        require(self._engines.control, site_id=settings.site)
-        if settings.credentials:
-            settings.credentials.read()
-        if settings.listen:
-            self._service = serve(
-                self._writer,
-                settings.listen,
-                credentials=settings.credentials,
-                max_frame_bytes=settings.max_message_bytes,
-                max_streams=settings.max_streams,
-                max_streams_per_caller=settings.max_streams_per_caller,
-                first_frame_seconds=settings.first_frame_seconds,
-                more=[each.handlers for each in self._services],
-                more_streams=sum(each.threads for each in self._services),
-                health=self._checks,
-                clock=self._clock,
-            )
-        if settings.metrics:
-            self._metrics = MetricsServer(
-                settings.metrics, self.site_status, traffic=self._traffic, health=self._health
-            )
+        self._endpoints.end_streams(client, source)
 
     def stop(self) -> None:
         """Finish the current work, leave it to other servers, and stop listening. May be called twice."""
@@ -194,7 +168,8 @@ class LogReplicationServer:
         self._writer.stop()
         self._roles.stop()
         self._health.stop()
-        self._stop_metrics()
+        # The pages of the health tell until the end that the server stops.
+        self._endpoints.close_metrics()
         self._engines.dispose()
 
     def reload_peers(self) -> None:
@@ -206,6 +181,9 @@ class LogReplicationServer:
         """
         if self._followed is not None:
             self._followed.refresh()
+
+    def _all_endpoints(self) -> tuple[str, ...]:
+        return (*self._endpoints.listening, *self._endpoints.advertised)
 
     def _peers_changed(self) -> None:
         # The row of this server tells the others its new version.
@@ -219,15 +197,7 @@ class LogReplicationServer:
     def _close(self) -> None:
         if self._followed is not None:
             self._followed.stop()
-        if self._service is not None:
-            self._service.stop()
-        self._service = None
-
-    def _stop_metrics(self) -> None:
-        # The pages of the health tell until the end that the server stops.
-        if self._metrics is not None:
-            self._metrics.stop()
-        self._metrics = None
+        self._endpoints.close()
 
     def __enter__(self) -> Self:
         """Start the server."""
@@ -243,7 +213,7 @@ class LogReplicationServer:
     @property
     def endpoints(self) -> tuple[str, ...]:
         """The endpoints where this server listens, with port 0 replaced by the real port."""
-        return self._service.endpoints if self._service is not None else ()
+        return self._endpoints.listening
 
     @property
     def is_owner(self) -> bool:
@@ -279,17 +249,12 @@ class LogReplicationServer:
             ranges=self._roles.ranges,
             reason=self._roles.reason,
             endpoints=self.endpoints,
-            metrics=self._metrics.address if self._metrics else "",
+            metrics=self._endpoints.metrics,
             ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
             troubles=self._troubles(),
             topology=self._topology_facts(),
             ring=None if self._ring is None else self._ring.status,
         )
-
-    @property
-    def _services(self) -> list[Ingest | RingServicer]:
-        """The services beside the sink, at the same endpoints."""
-        return [*([self._ingest] if self._ingest else []), *([self._ring.servicer] if self._ring else [])]
 
     def _opened_ingest(self) -> Ingest:
         if self._ring is not None:
@@ -305,15 +270,17 @@ class LogReplicationServer:
 
     def _troubles(self) -> dict[str, str]:
         source = self._source
-        return self._own_troubles() | ({} if source is None else dict(source.troubles))
+        ingest = self._ingest.trouble if self._ingest is not None else ""
+        own = {"ingest": ingest, "topology": self._topology_facts().trouble}
+        found = {part: trouble for part, trouble in own.items() if trouble}
+        return found if source is None else {**found, **source.troubles}
 
     def _turns(self) -> Mapping[str, float]:
         source = self._source
         return {} if source is None else source.turns
 
     def _traffic(self) -> ServerTraffic:
-        service = self._service
-        return ServerTraffic(self._roles.traffic.facts, {} if service is None else service.received.totals)
+        return ServerTraffic(self._roles.traffic.facts, self._endpoints.received)
 
     def health_troubles(self) -> Mapping[str, str]:
         """Return one sentence for each reason why the server is not ready, as `/readyz` does; empty if it is ready.
@@ -325,11 +292,6 @@ class LogReplicationServer:
     def stuck_loops(self) -> Mapping[str, str]:
         """Return one sentence for each loop that does not turn any more, as `/healthz` does; empty while all turn."""
         return self._health.stuck()
-
-    def _own_troubles(self) -> dict[str, str]:
-        ingest = self._ingest.trouble if self._ingest is not None else ""
-        found = {"ingest": ingest, "topology": self._topology_facts().trouble}
-        return {part: trouble for part, trouble in found.items() if trouble}
 
     def drain(self, timeout: float, *, until: PositionToken | Position | str | None = None) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.

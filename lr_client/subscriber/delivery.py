@@ -24,7 +24,7 @@ from queues.database.transactions import mapped_errors, reading, writing
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.logs import logger
 from queues.positions import Position
-from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
+from queues.receive import consumer_marks, delivery_claim, failures, parked_retries, parked_rows, snapshot_blocks
 from queues.receive.failures import Failure
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from queues.words import class_of
@@ -104,9 +104,9 @@ class Delivery:
 
     def park_within(self, connection: Connection, step: DeliveryStep, failure: Failure) -> None:
         """Carry out `park` in the caller's transaction; after an error the caller rolls back."""
-        kind = parked.SNAPSHOT if step.of_snapshot else parked.LOG
+        kind = parked_rows.SNAPSHOT if step.of_snapshot else parked_rows.LOG
         self._claim(connection, step, now_us())
-        parked.park(connection, self._queue.queue_id, kind, step.history, step.rows, failure)
+        parked_rows.park(connection, self._queue.queue_id, kind, step.history, step.rows, failure)
         self._complete(connection, step)
         self._forget_failure(connection)
 
@@ -130,7 +130,7 @@ class Delivery:
             then=then,
         )
         if claimed and step.retry is not None:
-            claimed = parked.keep(connection, step.retry)
+            claimed = parked_retries.keep(connection, step.retry)
         if not claimed:
             raise Superseded
         if step.incomplete:
@@ -201,15 +201,15 @@ class Delivery:
         if not self._completed(connection, step):
             raise Superseded
         if step.kind is Kind.ROLLBACK:
-            parked.forget_after(connection, self._queue.queue_id, step.to.seq)
-        elif step.kind is Kind.SNAPSHOT_START and (gone := parked.forget_all(connection, self._queue.queue_id)):
+            parked_rows.forget_after(connection, self._queue.queue_id, step.to.seq)
+        elif step.kind is Kind.SNAPSHOT_START and (gone := parked_rows.forget_all(connection, self._queue.queue_id)):
             client, source = self._queue.client, self._queue.source
             _log.warning("a snapshot replaces parked entries", client=client, source=source, entries=gone)
 
     def _completed(self, connection: Connection, step: DeliveryStep) -> bool:
         queue_id, seen, to = self._queue.queue_id, step.seen, step.to
         if step.retry is not None:
-            return parked.take(connection, step.retry)
+            return parked_retries.take(connection, step.retry)
         if step.kind is Kind.LOG_ENTRIES:
             return consumer_marks.apply_blocks(
                 connection, queue_id, self._lease, seen, to,

@@ -24,7 +24,7 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing_briefly
 from queues.error_facts import facts_of
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
-from queues.receive import consumer_marks, failures, parked
+from queues.receive import consumer_marks, failures, parked_retries
 from queues.receive.batches import BatchLimits
 from queues.receive.failures import Failure
 from queues.receive.kept_blocks import KeptBlocks
@@ -189,7 +189,7 @@ class Follower:
         """
         facts = facts_of(error, in_words(error))
         if step.retry is not None:
-            parked.refuse(self._engine, step.retry, facts)
+            parked_retries.refuse(self._engine, step.retry, facts)
         elif step.divisible:
             self._singly = (step.kind, step.end)
         else:
@@ -244,7 +244,7 @@ class Follower:
         """Record the failure, and divide, park or retry the step; return the same as `_turn`."""
         facts = facts_of(error)
         if step.retry is not None:
-            parked.refuse(self._engine, step.retry, facts)
+            parked_retries.refuse(self._engine, step.retry, facts)
             self._report(self._queue.source, error)
             return 0
         if step.divisible:

@@ -6,13 +6,13 @@ from enum import Enum, auto
 
 from sqlalchemy import Connection
 
-from queues.receive import batches, parked, snapshot_batches
+from queues.receive import batches, parked_retries, parked_rows, snapshot_batches
 from queues.receive.batches import BatchLimits
 from queues.receive.block_entries import ReceivedRow
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, standing
 from queues.receive.kept_blocks import History, KeptBlocks
 from queues.receive.marks import NOT_ENDED
-from queues.receive.parked import Retry
+from queues.receive.parked_retries import Retry
 from queues.receive.registry import is_registered
 
 
@@ -65,7 +65,7 @@ class DeliveryStep:
     def of_snapshot(self) -> bool:
         """Whether the rows belong to a snapshot."""
         if self.retry is not None:
-            return self.retry.identity.kind == parked.SNAPSHOT
+            return self.retry.identity.kind == parked_rows.SNAPSHOT
         return self.kind is Kind.SNAPSHOT_ROWS
 
     @property
@@ -162,7 +162,7 @@ def _step_of(
             to = seen._replace(branch=received.branch, seq=back_seq, ended_seq=NOT_ENDED)
             return DeliveryStep(Kind.ROLLBACK, seen, to, back_seq=back_seq)
         case Kind.RETRY:
-            retry = parked.requested(connection, retry_id or 0)
+            retry = parked_retries.requested(connection, retry_id or 0)
             return DeliveryStep(Kind.RETRY, seen, seen, retry.rows, retry, back_seq)
         case Kind.SNAPSHOT_START:
             return DeliveryStep(Kind.SNAPSHOT_START, seen, Consumed(IN_SNAPSHOT, received.sync_id, 0, "", 0))
@@ -174,7 +174,7 @@ def _step_of(
             return DeliveryStep(Kind.SNAPSHOT_COMPLETE, seen, to)
         case Kind.STREAM_END:
             # Nothing comes after the end, also no parked transaction.
-            if parked.has_any(connection, queue_id):
+            if parked_rows.has_any(connection, queue_id):
                 return None
             return DeliveryStep(Kind.STREAM_END, seen, seen._replace(ended_seq=received.ended_seq))
         case _:

@@ -2,23 +2,54 @@
 
 from collections.abc import Callable
 
-from lr_server.protocol.answers import SentLog
-from lr_server.protocol.events import BatchAcked, ChunkAcked, EndAcked, SessionEvent, SnapshotApplied
+from lr_server.protocol.answers import SentLog, refused
+from lr_server.protocol.events import (
+    BatchAcked,
+    ChunkAcked,
+    EndAcked,
+    RefusalKind,
+    Refused,
+    SessionEvent,
+    SnapshotApplied,
+)
 from lr_server.session.stream_context import StreamContext
 from lr_server.session.work import EndWork, LogWork, SnapshotWork, Work
+from queues.errors import ProtocolError
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack
+from queues.words import cleaned
 
 
 class Acknowledgements:
-    """Takes the acknowledgements of one stream; for the stream's own thread."""
+    """Takes the acknowledgements of one stream; for the thread that receives them."""
 
     def __init__(self, context: StreamContext, report: Callable[[SessionEvent], None]) -> None:
         self._context = context
         self._report = report
+        self._heard = context.clock.monotonic()
 
-    def note(self, ack: Ack, work: Work | None) -> None:
-        """Take *ack*, which answers a frame of *work*; raise `ProtocolError` if it answers no such frame."""
+    @property
+    def silent_seconds(self) -> float:
+        """The seconds without an answer of the sink; 0 while nothing is in flight."""
+        context = self._context
+        return context.clock.monotonic() - max(self._heard, context.inflight.since) if context.inflight.busy else 0.0
+
+    def note(self, ack: Ack, work: Work | None) -> Refused | None:
+        """Take *ack*, which answers a frame of *work*.
+
+        Return the sink's refusal, or that of an *ack* which answers no such frame.
+        """
+        self._heard = self._context.clock.monotonic()
+        if ack.HasField("refusal"):
+            return refused(ack.refusal)
+        try:
+            self._note_work(ack, work)
+        except ProtocolError as error:
+            return Refused(RefusalKind.PROTOCOL, cleaned(str(error)))
+        self._context.changed()
+        return None
+
+    def _note_work(self, ack: Ack, work: Work | None) -> None:
         self._context.inflight.heed(ack.room if ack.HasField("room") else None)
         match work:
             case LogWork(sent=sent) | EndWork(sent=sent):

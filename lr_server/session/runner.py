@@ -5,11 +5,9 @@ The machine decides, and the runner keeps the order of its effects. So durable w
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import assert_never
 
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
-from lr_server.protocol.answers import SentLog, SentSnapshot
 from lr_server.protocol.effects import Effect
 from lr_server.protocol.events import Event, RefusalKind
 from lr_server.protocol.machine import advance
@@ -23,28 +21,22 @@ from lr_server.protocol.states import (
     SessionStanding,
     SnapshotAwaiting,
     State,
-    StatusText,
     Stopped,
-    describe,
 )
-from lr_server.session import table as session_table
 from lr_server.session.connection import SinkConnection
 from lr_server.session.context import Leadership, SessionContext
+from lr_server.session.edge import SessionEdge
 from lr_server.session.failures import event_for
 from lr_server.session.fence import SessionFence
 from lr_server.session.link_end import LinkEnd
 from lr_server.session.negotiations import Negotiations
-from lr_server.session.outages import log_change
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.snapshots import SessionSnapshots
 from lr_server.session.standing import LastStanding
 from lr_server.session.stream import FrameStream
 from lr_server.session.turns import SlowWork, Turns
-from lr_server.session.work import EndWork, LogWork, SnapshotWork
-from queues.clock import jittered
 from queues.errors import LrqError, OwnershipLostError
 from queues.logs import logger
-from queues.positions import Position
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotSync
 
@@ -71,15 +63,17 @@ class Session:
             owed, context, leadership, self._fence, replaced=already_replaced, traffic=traffic, report=self._post
         )
         self._snapshots = SessionSnapshots(context.engine, owed, context.shown)
-        self._negotiations = Negotiations(owed, context, leadership, self._connection, self._snapshots)
         self._standing = LastStanding(owed.destination, self._connection, already_replaced)
         self._link_end = LinkEnd(context.engine, owed)
-        self._finished: StatusText | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._turns = Turns(
             f"lrq-session-{owed.client}-{owed.destination}", self._take, self._finish, context.clock, context.on_ended,
             patience=context.limits.retry_patience,
         )  # fmt: skip
+        negotiations = Negotiations(owed, context, leadership, self._connection, self._snapshots)
+        self._edge = SessionEdge(
+            owed, context, self._connection, negotiations, self._snapshots, self._link_end, self._standing, self._turns
+        )
 
     # --- called by the supervisor -----------------------------------------------------------------------------
 
@@ -119,7 +113,7 @@ class Session:
         """Whether the session tries no more, because the settings limit its tries."""
         return isinstance(self._state, Failed) and self._state.is_final
 
-    def check_stall(self) -> None:
+    def check_connection(self) -> None:
         """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this.
 
         A session away from its preferred server moves back once that server can be reached again. A session whose
@@ -151,7 +145,7 @@ class Session:
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
-        return self._standing.at(self._state, self._finished)
+        return self._standing.at(self._state)
 
     # --- events -----------------------------------------------------------------------------------------------
 
@@ -196,8 +190,8 @@ class Session:
             is_discard = isinstance(effect, do.DiscardSnapshot)
             if isinstance(self._state, BackingOff | Failed | Stopped) and not is_discard:
                 # No later event would repeat a lost delay: an error ends the session, and the server gives up the site.
-                self._carry_out(effect)
-            elif not self._guarded(partial(self._carry_out, effect)):
+                self._edge.carry_out(effect, self._state)
+            elif not self._guarded(partial(self._edge.carry_out, effect, self._state)):
                 break
         self._context.changed.note(self.owed)
         if isinstance(self._state, Stopped):
@@ -229,104 +223,3 @@ class Session:
             self._post(event_for(error))
             return False
         return True
-
-    # --- effects ----------------------------------------------------------------------------------------------
-
-    def _carry_out(self, effect: Effect) -> None:  # noqa: C901 - one case an effect
-        match effect:
-            case do.Negotiate():
-                self._post(self._negotiations.negotiate())
-            case do.RollBack(to=to):
-                self._post(self._negotiations.roll_back(to))
-            case do.RequestSnapshot(reason=reason):
-                self._post(happened.SnapshotRequested(self._snapshots.request(reason), reason))
-            case do.DiscardSnapshot(reason=reason):
-                self._snapshots.request(reason)
-            case do.WatchSnapshot(sync_id=sync_id):
-                self._post(self._snapshots.look(sync_id))
-            case do.TransferSnapshot(sync_id=sync_id, after_row=after_row):
-                self._transfer_snapshot(sync_id, after_row)
-            case do.MarkSnapshotApplied(sync_id=sync_id):
-                self._mark_applied(sync_id)
-            case do.StreamLog(position=position, read_after=read_after):
-                self._stream_log(position, read_after)
-                self._post(self._link_end.ordered)
-            case do.EndStream():
-                self._end_stream()
-            case do.MarkFinished(order=order):
-                self._mark_finished(order)
-            case do.StopSending():
-                self._connection.assign(None)
-            case do.Disconnect():
-                self._connection.disconnect()
-            case do.Leave():
-                self._connection.traffic.plan_change()
-                self._connection.leave()
-            case do.RetryAfter(attempt=attempt, slow=slow):
-                self._retry_after(attempt, slow=slow)
-            case do.Report(words=words):
-                log_change(self._log, *self._context.outages.note(self.owed, words), words)
-            case do.Ignored(why=why):
-                self._log.debug("ignored", why=why)
-            case _:
-                assert_never(effect)
-
-    def _end_stream(self) -> None:
-        if not self._connection.takes_end:
-            words = f"{self.owed.destination} does not know the end of a stream: upgrade lrq there"
-            self._post(happened.EndNotTaken(words), self._connection.stream)
-        elif not (isinstance(self._state, Draining) and self._link_end.is_draining(self._state.order)):
-            # Later entries may be sent already, so the earlier end must not follow them.
-            self._link_end.forget()
-            self.reconnect("the link has begun again")
-        elif self._connection.sent is not None:
-            self._connection.assign(EndWork(self._connection.sent))
-
-    def _mark_finished(self, order: int) -> None:
-        # The stop of a finished session is no news.
-        self._finished = describe(self._state)
-        self._link_end.note_finished(order)
-
-    # --- effects on the connection ----------------------------------------------------------------------------
-
-    def _take_way(self, sync_id: str) -> bool:
-        """Post the refusal of the sink, if any, and tell whether the session goes on by the way of *sync_id*."""
-        refusal = self._connection.take_way(sync_id)
-        self._post(refusal)
-        return refusal is None
-
-    def _stream_log(self, position: Position, read_after: int) -> None:
-        if not self._take_way(""):
-            return
-        self._connection.sent = SentLog(position, self._connection.sent)
-        self._connection.assign(LogWork(position, read_after, self._connection.sent))
-
-    def _retry_after(self, attempt: int, *, slow: bool) -> None:
-        limits = self._context.limits
-        if limits.retry_limit is not None and attempt > limits.retry_limit:
-            self._post(happened.GaveUp())
-            return
-        delay = jittered(limits.slow_retry_seconds if slow else limits.backoff.delay_seconds(attempt))
-        self._turns.retry_after(delay)
-
-    # --- effects on the snapshot ------------------------------------------------------------------------------
-
-    def _mark_applied(self, sync_id: str) -> None:
-        # An earlier standing must not be saved behind this change.
-        with self._context.saving:
-            base = self._snapshots.mark_applied(sync_id)
-            if base is not None:
-                self._connection.progress.acked = base
-                self._context.changed.note_written_row(self.owed)
-
-    def _transfer_snapshot(self, sync_id: str, after_row: int) -> None:
-        found = self._snapshots.ready(sync_id)
-        if found is None:
-            self._post(happened.SnapshotCancelled(sync_id))
-            return
-        if not self._take_way(sync_id):
-            return
-        # A durable commit makes the application's earlier commits durable too, before the snapshot is sent.
-        session_table.touch(self._context.engine, self.owed)
-        self._connection.sent = None
-        self._connection.assign(SnapshotWork(found, after_row, SentSnapshot(sync_id, after_row)))

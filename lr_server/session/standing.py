@@ -21,10 +21,15 @@ class LastStanding:
         self._destination = destination
         self._connection = connection
         self._replaced = replaced
+        self._finished: StatusText | None = None
         self._last: tuple[tuple[object, ...], SessionStanding] | None = None
 
-    def at(self, state: State, finished: StatusText | None) -> SessionStanding:
-        """Return the standing in *state*; *finished* are the words of a session that has sent the end."""
+    def finish(self, state: State) -> None:
+        """Show the words of *state* from now on: the stop of a finished session is no news."""
+        self._finished = describe(state)
+
+    def at(self, state: State) -> SessionStanding:
+        """Return the standing in *state*."""
         progress = self._connection.progress
         acked, applied_seq, waits = progress.acked, progress.applied_seq, progress.waits
         replaced, window = self._replaced.total, self._connection.window_percent
@@ -32,7 +37,7 @@ class LastStanding:
         # Most often the facts are the same objects, so that comparing them is quick.
         if last is None or last[0] != facts:
             rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
-            words = finished or describe(state)
+            words = self._finished or describe(state)
             if waits and isinstance(state, LogEntrySync | Draining):
                 words = words._replace(detail=f"waiting: the subscriber at {self._destination} does not keep up")
             self._last = last = facts, SessionStanding(words, acked, applied_seq, rows, replaced, window)

@@ -1,45 +1,30 @@
-"""One connection of a session: it sends frames as the window allows, and receives acknowledgements.
+"""One connection of a session: frames go out as the window allows, and acknowledgements come in.
 
 The transport pulls the frames. The stream's own thread reads the acknowledgements, but not those of a `RestingSink`.
 """
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from lr_server.protocol.answers import refused
-from lr_server.protocol.events import (
-    PeerLost,
-    RefusalKind,
-    Refused,
-    SessionEvent,
-    SnapshotCancelled,
-    SnapshotSent,
-    Trimmed,
-)
+from lr_server.protocol.events import PeerLost, SessionEvent
 from lr_server.session.acknowledgements import Acknowledgements
-from lr_server.session.batches import Batches
+from lr_server.session.current_work import CurrentWork
 from lr_server.session.failures import peer_lost, source_failed
 from lr_server.session.stream_context import StreamContext
-from lr_server.session.telling import Telling
-from lr_server.session.work import EndWork, LogWork, SnapshotWork, Work
-from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, TrimmedError
-from queues.wire.replication_pb2 import Ack, Batch, EndOfStream, Frame
+from lr_server.session.stream_frames import StreamFrames
+from lr_server.session.work import Work
+from queues.errors import LrqError
+from queues.wire.replication_pb2 import Ack, Frame
 from queues.wire.replication_pb2 import Position as WirePosition
-from queues.words import cleaned
 from sink.port import RestingSink, Sink
 from sink.rests import Rest
-
-#: The longest sleep of a sender whose turn has not come, in seconds.
-_LOOK = 0.5
-#: The longest sleep of a sender without work, in seconds; each change of the work sets the bell.
-_IDLE = 60.0
 
 
 class FrameStream:
     """Send the log or a snapshot to one sink, and report events, until the stream is closed or broken.
 
-    The first frame is empty, and begins at *received*, the position in the sink's answer to the negotiation.
+    *received* is the position in the sink's answer to the negotiation.
     """
 
     def __init__(
@@ -51,31 +36,21 @@ class FrameStream:
         report: Callable[[SessionEvent], None],
     ) -> None:
         self._sink = sink
-        self._context = context
         self._session = context.session
-        self._paths = context.paths
         self._inflight = context.inflight
-        self._clock = context.clock
-        self._received = received
         self._report = report
-        self._telling = Telling(context.paths.active, context.heartbeat, context.clock)
-        self._batches = Batches(context, self._telling, self._report_while_open)
-        self._acknowledgements = Acknowledgements(context, self._tell)
-        self._work: Work | None = None
-        self._closed = False
-        self._is_finishing = False
-        self._guard = threading.Lock()
-        self._bell = context.inflight.bell
-        self._heard = context.clock.monotonic()
+        self._work = CurrentWork(context)
+        self._frames = StreamFrames(context, received, self._work, self._report_while_open)
+        self._acknowledgements = Acknowledgements(context, self._report_from_here)
         self._thread: threading.Thread | None = None
         # The threads of the stream that report an event now. An error there ends the session in the same thread.
-        self._tellers = set[int]()
+        self._reporters = set[int]()
         self._ended = threading.Event()
 
     def start(self) -> None:
         """Begin to send."""
         if isinstance(self._sink, RestingSink):
-            self._sink.exchange(self._steps(), self._bell, self._noted, self._end_by)
+            self._sink.exchange(self._frames.steps(), self._inflight.bell, self._noted, self._end_by)
             return
         name = f"lrq-stream-{self._session.client}-{self._session.sink}"
         self._thread = threading.Thread(target=self._run, args=(self._sink,), name=name, daemon=True)
@@ -83,26 +58,15 @@ class FrameStream:
 
     def assign(self, work: Work | None) -> None:
         """Replace the current work by *work*; None sends nothing."""
-        with self._guard, self._inflight.begun_anew():
-            self._work = work
-            self._context.replaced.begin()
-            self._context.traffic.begin()
-        self._paths.outgoing.leave()
+        self._work.assign(work)
 
     def finish(self) -> None:
         """Stop sending, and take the answers to all frames in flight; `join` waits for them. Does not wait."""
-        with self._guard:
-            self._is_finishing = True
-        self._bell.set()
-        self._paths.outgoing.leave()
+        self._work.finish()
 
     def close(self) -> None:
         """Stop sending and forget all frames in flight. Does not wait."""
-        with self._guard:
-            self._closed = True
-            self._work = None
-        self._bell.set()
-        self._paths.outgoing.leave()
+        self._work.close()
 
     @property
     def window_percent(self) -> int:
@@ -111,12 +75,12 @@ class FrameStream:
 
     @property
     def silent_seconds(self) -> float:
-        """The seconds without an answer of the sink; 0 while nothing is in flight."""
-        return self._clock.monotonic() - max(self._heard, self._inflight.since) if self._inflight.busy else 0.0
+        """See `Acknowledgements.silent_seconds`."""
+        return self._acknowledgements.silent_seconds
 
     def break_off(self, why: str) -> None:
         """Report the connection as lost."""
-        if not self._closed:
+        if not self._work.is_closed:
             self._report(PeerLost(why))
 
     def join(self, timeout: float | None = None) -> None:
@@ -124,18 +88,18 @@ class FrameStream:
 
         Without a timeout, close the sink too.
         """
-        if threading.get_ident() in self._tellers:
+        if threading.get_ident() in self._reporters:
             return
         if self._thread is None:
             self._ended.wait(timeout)
         else:
             self._thread.join(timeout)
 
-    # --- acknowledgements -------------------------------------------------------------------------------------
+    # --- the stream's thread, or that of a `RestingSink` ------------------------------------------------------
 
     def _run(self, sink: Sink) -> None:
         try:
-            with _closing(sink.replicate(self._frames())) as acks:
+            with _closing(sink.replicate(self._pulled())) as acks:
                 for ack in acks:
                     if not self._noted(ack):
                         break
@@ -144,13 +108,30 @@ class FrameStream:
         else:
             self._end_by(None)
 
+    def _pulled(self) -> Iterator[Frame]:
+        """Yield the frames, and rest between them in the thread that asks for them."""
+        with closing(self._frames.steps()) as steps:
+            for step in steps:
+                if isinstance(step, Rest):
+                    self._inflight.bell.wait(step.seconds)
+                else:
+                    yield step
+
+    def _noted(self, ack: Ack) -> bool:
+        """Take *ack*; return whether the stream goes on."""
+        if (refusal := self._acknowledgements.note(ack, self._work.now)) is not None:
+            # No later event of the stream counts.
+            self.close()
+            self._report_from_here(refusal)
+        return not self._work.is_closed
+
     def _end_by(self, error: BaseException | None) -> None:
         """Report the end of a stream that is still open."""
         try:
             if error is None:
                 self._report_while_open(PeerLost("the sink has ended the stream"))
             elif isinstance(error, LrqError):
-                # After a failure of this site the stream is closed already; see `_steps`.
+                # After a failure of this site the stream is closed already; see `StreamFrames.steps`.
                 self._report_while_open(peer_lost(error))
             else:
                 self._report_while_open(source_failed(error))
@@ -159,130 +140,19 @@ class FrameStream:
             self.close()
             self._ended.set()
 
-    def _report_while_open(self, event: SessionEvent) -> None:
-        if not self._closed:
-            self._tell(event)
+    # --- events -----------------------------------------------------------------------------------------------
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _report_while_open(self, event: SessionEvent) -> None:
+        if not self._work.is_closed:
+            self._report_from_here(event)
+
+    def _report_from_here(self, event: SessionEvent) -> None:
         here = threading.get_ident()
-        self._tellers.add(here)
+        self._reporters.add(here)
         try:
             self._report(event)
         finally:
-            self._tellers.discard(here)
-
-    def _noted(self, ack: Ack) -> bool:
-        """Take *ack*; return whether the stream goes on."""
-        self._heard = self._clock.monotonic()
-        if ack.HasField("refusal"):
-            self._end_with(refused(ack.refusal))
-            return False
-        try:
-            self._acknowledgements.note(ack, self._work)
-            self._context.changed()
-        except ProtocolError as error:
-            self._end_with(Refused(RefusalKind.PROTOCOL, cleaned(str(error))))
-        return not self._closed
-
-    def _end_with(self, refusal: Refused) -> None:
-        self._closed = True
-        self._tell(refusal)
-
-    # --- frames -----------------------------------------------------------------------------------------------
-
-    def _frames(self) -> Iterator[Frame]:
-        """Yield the frames of all work, and rest between them in the thread that asks for them."""
-        with closing(self._steps()) as steps:
-            for step in steps:
-                if isinstance(step, Rest):
-                    self._bell.wait(step.seconds)
-                else:
-                    yield step
-
-    def _steps(self) -> Generator[Frame | Rest, None, None]:
-        """Yield the frames and rests of all work. An error here is a failure of this site, and ends the stream."""
-        try:
-            # A sink ends a stream whose first frame does not come in time. An idle source has nothing else to send.
-            yield self._telling.added(Frame(session=self._session, batch=Batch(start=self._received)))
-            while (work := (yield from self._next_work())) is not None:
-                for step in self._steps_of(work):
-                    if isinstance(step, Rest):
-                        yield step
-                        continue
-                    # The window admitted the frame just now.
-                    self._context.changed()
-                    yield self._telling.added(step)
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # noqa: BLE001 - the transport would report the error as the sink's
-            self._report_while_open(source_failed(error))
-            self.close()
-
-    def _steps_of(self, work: Work) -> Iterator[Frame | Rest]:
-        match work:
-            case LogWork():
-                return self._log(work)
-            case SnapshotWork():
-                return self._snapshot(work)
-            case EndWork():
-                return self._end(work)
-
-    def _next_work(self, done: Work | None = None) -> Generator[Rest, None, Work | None]:
-        """Wait for work other than *done*; None when the stream is closed."""
-        while True:
-            self._bell.clear()
-            with self._guard:
-                if self._closed or self._is_finishing:
-                    return None
-                if self._work is not None and self._work is not done:
-                    return self._work
-            yield Rest(_IDLE)
-
-    def _wants(self, work: Work) -> Callable[[], bool]:
-        return lambda: not (self._closed or self._is_finishing) and self._work is work
-
-    def _snapshot(self, work: SnapshotWork) -> Iterator[Frame | Rest]:
-        wanted = self._wants(work)
-        try:
-            for frame, row, size in self._paths.snapshot_frames(work.snapshot, work.after_row):
-                if not ((yield from self._has_turn(wanted)) and (yield from self._inflight.admit(row, size, wanted))):
-                    return
-                self._paths.lane.note_sent(self._context, size)
-                frame.session.CopyFrom(self._session)
-                work.sent.note(row, is_end=frame.HasField("snapshot_end"))
-                if frame.HasField("snapshot_end"):
-                    self._report_while_open(SnapshotSent(work.snapshot.sync_id))
-                yield frame
-        except SnapshotCancelledError:
-            # The next work may be assigned already, so the stream goes on.
-            self._report_while_open(SnapshotCancelled(work.snapshot.sync_id))
-        finally:
-            self._paths.lane.note_all_acknowledged(self._context)
-        yield from self._next_work(done=work)
-
-    def _has_turn(self, wanted: Callable[[], bool]) -> Generator[Rest, None, bool]:
-        """Wait until the lane lets a frame of a snapshot leave; return False once the work is not wanted."""
-        while True:
-            self._bell.clear()
-            if not wanted():
-                return False
-            if (pause := self._paths.lane.pause()) <= 0:
-                return True
-            yield Rest(min(pause, _LOOK))
-
-    def _end(self, work: EndWork) -> Iterator[Frame | Rest]:
-        end = work.sent.end
-        if (yield from self._inflight.admit(end.seq, 0, self._wants(work))):
-            where = WirePosition(branch=end.branch, seq=end.seq)
-            yield Frame(session=self._session, end_of_stream=EndOfStream(end=where))
-        yield from self._next_work(done=work)
-
-    def _log(self, work: LogWork) -> Iterator[Frame | Rest]:
-        try:
-            yield from self._batches.frames(work, self._wants(work))
-        except TrimmedError as error:
-            self._report_while_open(Trimmed(error.requested, error.oldest))
-            yield from self._next_work(done=work)
+            self._reporters.discard(here)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The source role of a server: the sessions that it leads, the live feed, and perhaps the sequencer."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -18,23 +17,19 @@ from lr_server.session.outgoing import Outgoing
 from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
-from lr_server.source.incarnation import adopt, adopted_branch
 from lr_server.source.job_troubles import JobTroubles
 from lr_server.source.log_access import ORDINARY, LogAccess
-from lr_server.source.log_trim import LogTrim, RingWork
 from lr_server.source.provider_watch import ProviderWatch
 from lr_server.source.replica_work import ReplicaWork
 from lr_server.source.session_limits import session_limits
 from lr_server.source.sink_connector import SinkConnector
-from lr_server.source.site_work import SiteWork
 from lr_server.source.supervisor import Supervisor
-from lr_server.source.tick_follower import TickFollower
+from lr_server.source.tick_role import TickRole
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
 from queues.names import ClientName, SiteId
 from queues.send_log.port import Log, SessionKey, TickLimits, TickRows
-from queues.send_log.wakeup import Wakeup
 from sink import local
 
 #: A look at the providers comes after so many looks at the requests for snapshots.
@@ -71,32 +66,24 @@ class Source:
         """
         self._engine = engine
         self._settings = settings
-        self._topology = topology
-        self._server = server
-        self._on_tick = on_tick
-        self._on_begin = on_begin
-        self._on_lost = on_lost
         self._on_lost_range = on_lost_range
-        self._clock = clock
         self._on_ended = on_ended
         self._traffic = traffic
         self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
-        self._branch = ""
         self._access = access
-        self._log = access.open(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
         self._lane = SnapshotLane(clock, settings.snapshot_floor_bytes)
         self._sinks = SinkConnector(settings, topology, traffic, clock)
-        self._site_work: SiteWork | None = None
-        self._ring_work: RingWork | None = None
-        self._follower: TickFollower | None = None
-        # Guards the roles and the branch: the supervisor may find a new branch while the role changes.
-        self._roles = threading.RLock()
-        self._replicas = ReplicaWork(engine, topology, lambda: self._log, pause=settings.heartbeat_seconds, clock=clock)
+        self._ticks = TickRole(
+            engine, settings, topology, self.feed, self._limits, access,
+            server=server, clock=clock, on_tick=on_tick, on_begin=on_begin,
+            on_branch=lambda branch: self.supervisor.end_other_branches(branch), on_lost=on_lost, on_ended=on_ended,
+        )  # fmt: skip
+        self._replicas = ReplicaWork(engine, topology, lambda: self.log, pause=settings.heartbeat_seconds, clock=clock)
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names, ranges=settings.ranges,
             look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
-            known_only=settings.known_destinations_only, find_branch=self._find_branch, replicas=self._replicas,
+            known_only=settings.known_destinations_only, find_branch=self._ticks.find_branch, replicas=self._replicas,
         )  # fmt: skip
         self._providers = ProviderWatch(engine, settings.initial_sync, clock)
         self._jobs = Jobs(on_ended=on_ended)
@@ -105,32 +92,22 @@ class Source:
     @property
     def log(self) -> Log:
         """The log that this source reads; the sequencer takes its ticks from the same object."""
-        return self._log
+        return self._ticks.log
 
     def look(self) -> None:
         """Look for committed entries at once, if this source takes the ticks of the site."""
-        if (work := self._site_work) is not None:
-            work.sequencer.look()
+        self._ticks.look()
 
     @property
     def troubles(self) -> Mapping[str, str]:
         """One sentence for each part that fails now, by the part's name."""
-        found, work, follower = self._troubles.present, self._site_work or self._ring_work, self._follower
-        if work is not None:
-            found |= work.troubles
-        if follower is not None and follower.trouble:
-            found |= {"follower": follower.trouble}
-        return found | {"sessions": self.supervisor.trouble} if self.supervisor.trouble else found
+        sessions = {"sessions": self.supervisor.trouble} if self.supervisor.trouble else {}
+        return {**self._troubles.present, **self._ticks.troubles, **sessions}
 
     @property
     def turns(self) -> Mapping[str, float]:
         """The last turn of each loop, in monotonic seconds; infinite while a loop waits for sessions."""
-        found, work, follower = {"sessions": self.supervisor.turned}, self._site_work, self._follower
-        if work is not None:
-            found["sequencer"] = work.sequencer.turned
-        if follower is not None:
-            found["follower"] = follower.turned
-        return found
+        return {"sessions": self.supervisor.turned, **self._ticks.turns}
 
     def start(self) -> None:
         """Start the sessions; `sequence` or `follow` must come first."""
@@ -147,8 +124,7 @@ class Source:
         self._jobs.stop()
         self.supervisor.stop(lost)
         self._sinks.close()
-        with self._roles:
-            self._end_role()
+        self._ticks.rest()
 
     def negotiate_again(self, client: ClientName, destination: SiteId) -> None:
         """See `sink.local.LocalSource`."""
@@ -165,93 +141,22 @@ class Source:
         If the database was restored or promoted, a new branch begins, and the sessions begin anew. Raises the errors of
         `queues.database.transactions`, and `OwnershipLostError`.
         """
-        branch = adopt(self._engine, lease)
-        with self._roles:
-            self._end_role()
-            self._enter(branch)
-            # The old log remembers the sets of this server's ticks; other servers may have taken ticks since.
-            self._log = self._access.open(self._engine, self._limits)
-            if not self._access.generation:
-                self._site_work = SiteWork(
-                    self._engine, self._settings, self._topology, lease, self._log, self.feed, wakeup=Wakeup(branch),
-                    clock=self._clock, on_tick=self._on_tick, on_begin=self._on_begin,
-                    on_lost=self._on_lost, on_ended=self._on_ended,
-                )  # fmt: skip
-                self._site_work.start()
-            else:
-                self._begin_to_follow()
-                if self._access.trims:
-                    self._begin_to_trim(lease)
+        self._ticks.sequence(lease)
         self.supervisor.sequence(lease)
 
     def follow(self) -> None:
         """Follow the ticks of another server, without an end of the sessions."""
         self.supervisor.sequence(None)
-        with self._roles:
-            self._end_role()
-            self._begin_to_follow()
+        self._ticks.follow()
 
     def rest(self) -> None:
         """Take and follow no tick any more; the sessions go on with the ticks that they find in the database."""
         self.supervisor.sequence(None)
-        with self._roles:
-            self._end_role()
+        self._ticks.rest()
 
     def trim(self) -> None:
         """Trim the log at once; without effect unless this source is the sequencer, or trims the log of a ring."""
-        work = self._site_work or self._ring_work
-        if work is not None:
-            work.trim()
-
-    def _begin_to_trim(self, lease: Lease) -> None:
-        trim = LogTrim(self._engine, self._settings, self._topology, lease, self._log, clock=self._clock)
-        self._ring_work = RingWork(trim, on_ended=self._on_ended)
-        self._ring_work.start()
-
-    def _end_role(self) -> None:
-        ring, self._ring_work = self._ring_work, None
-        if ring is not None:
-            ring.stop()
-        work, self._site_work = self._site_work, None
-        follower, self._follower = self._follower, None
-        if work is not None or follower is not None:
-            # No role may wait for a session while it ends.
-            self.feed.close()
-        if work is not None:
-            work.stop()
-        if follower is not None:
-            follower.stop()
-
-    def _begin_to_follow(self) -> None:
-        self._follower = TickFollower(
-            self._engine, self._log, self.feed, limits=self._limits, feed_bytes=self._settings.feed_bytes,
-            wakeup=Wakeup(self._server), clock=self._clock, idle_seconds=self._settings.idle_poll_seconds,
-            on_ended=self._on_ended, watch=self._access.watch,
-        )  # fmt: skip
-        self._follower.start()
-
-    def _find_branch(self) -> str | None:
-        """Enter the current branch and return it; None while the sequencer has not adopted the database."""
-        branch = adopted_branch(self._engine)
-        if branch is not None:
-            with self._roles:
-                self._enter(branch)
-        return branch
-
-    def _enter(self, branch: str) -> None:
-        """Drop the ticks of the feed, and end the sessions of other branches."""
-        if branch == self._branch:
-            return
-        is_following = self._follower is not None
-        if is_following:
-            self._end_role()
-        # The ticks of the feed may be lost: the sequencer's first look, or the follower's, begins the feed. Sessions of
-        # the new branch may begin while others end, and must not find lost ticks.
-        self.feed.begin(None)
-        self.supervisor.end_other_branches(branch)
-        self._branch = branch
-        if is_following:
-            self._begin_to_follow()
+        self._ticks.trim()
 
     def _watch_providers(self) -> None:
         waiting = (session for session in self.supervisor.sessions() if session.awaits_snapshot)
@@ -273,7 +178,7 @@ class Source:
             on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(
                 owed,
-                self._log,
+                self.log,
                 self.feed,
                 self._limits,
                 part_bytes=settings.max_batch_bytes,

@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Final
 
 from sqlalchemy import Engine
@@ -28,7 +28,7 @@ from queues.database.transactions import reading
 from queues.errors import LrqError
 from queues.logs import logger
 from queues.names import ClientName
-from queues.send_log.opening import watch_commits
+from queues.send_log.opening import CommitWatch, watch_commits
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import EVERY_SITE, SnapshotSync, hints
 
@@ -79,6 +79,8 @@ class Supervisor:
         )
         self._starts = SessionStarts(topology, context, known, self._running, self._rights, self._links, replicas)
         self._site_lease: Lease | None = None
+        self._listens = False
+        self._is_due = True
         self._save_from = 0.0
         self._stalls_from = 0.0
         self._lack = ""
@@ -154,53 +156,56 @@ class Supervisor:
         self._running.save()
 
     def _run(self) -> None:
-        with ExitStack() as listening:
-            self._watch(listening)
-
-    def _watch(self, listening: ExitStack) -> None:
-        commits = watch_commits(self._engine)
-        listens = False
-        is_due = True
-        try:
+        with ExitStack() as listening, closing(watch_commits(self._engine)) as commits:
             while not self._stopping.is_set():
                 began = self.turned = self._clock.monotonic()
                 self._awake.clear()
                 try:
-                    if not listens:
-                        listening.enter_context(self._hints())
-                        listens = True
-                    # `is_due` stays True after an error, so that the next turn repeats the work without a new commit.
-                    is_due = commits.changed() or is_due
-                    is_due = self._rights.find_branch() or is_due
-                    is_due = self._peers.follow() or is_due
-                    is_due = self._peers.record(self._site_lease) or is_due
-                    # A site without peers begins no session.
-                    look = is_due and bool(self._topology.peers())
-                    self._replicas.look(at_once=look)
-                    self._turn(look=look)
-                    is_due = is_due and not look
+                    self._listen(listening)
+                    self._turn(commits)
                     self._trouble.end()
                     self.looked_from = began
                 except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows it, and the thread tries again
                     self._trouble.note(error)
                 if not self._stopping.is_set():
                     self._clock.wait(self._awake, self._look)
-        finally:
-            commits.close()
 
-    def _hints(self) -> hints.HintReceiver:
-        with reading(self._engine) as connection:
-            return hints.HintReceiver(hints.names_at(connection).servers(), self._awake)
+    def _listen(self, listening: ExitStack) -> None:
+        """Receive hints until *listening* ends, unless an earlier turn has begun that."""
+        if not self._listens:
+            with reading(self._engine) as connection:
+                receiver = hints.HintReceiver(hints.names_at(connection).servers(), self._awake)
+            listening.enter_context(receiver)
+            self._listens = True
 
-    def _turn(self, *, look: bool) -> None:
+    def _turn(self, commits: CommitWatch) -> None:
+        self._notice_changes(commits)
+        # A site without peers begins no session.
+        look = self._is_due and bool(self._topology.peers())
+        self._replicas.look(at_once=look)
         if look or self._links.draining:
             self._links.follow()
         if look:
-            with reading(self._engine) as connection:
-                newest = send_snapshot.newest_of_each(connection, last=True)
-            requests = self._one_a_site(newest)
-            self._starts.begin(requests)
-            self._pass_on(requests)
+            self._begin_sessions()
+        self._tend_sessions()
+        self._is_due = self._is_due and not look
+
+    def _notice_changes(self, commits: CommitWatch) -> None:
+        # `_is_due` stays True after an error, so that the next turn repeats the work without a new commit.
+        self._is_due = commits.changed() or self._is_due
+        self._is_due = self._rights.find_branch() or self._is_due
+        self._is_due = self._peers.follow() or self._is_due
+        self._is_due = self._peers.record(self._site_lease) or self._is_due
+
+    def _begin_sessions(self) -> None:
+        with reading(self._engine) as connection:
+            newest = send_snapshot.newest_of_each(connection, last=True)
+        requests = self._one_a_site(newest)
+        self._starts.begin(requests)
+        self._pass_on(requests)
+
+    def _tend_sessions(self) -> None:
+        """Begin tries that are due, and now and then check the connections and save the standings."""
         for session in self.sessions():
             session.retry_if_due()
         began = self._clock.monotonic()
@@ -215,11 +220,11 @@ class Supervisor:
             raise RuntimeError(self._lack)
 
     def _checked(self) -> str:
-        """Check the stalls of all sessions; return the words of the machine if a session lacks its thread."""
+        """Check the connections of all sessions; return the words of the machine if a session lacks its thread."""
         lack = ""
         for session in self.sessions():
             try:
-                session.check_stall()
+                session.check_connection()
             except RuntimeError as error:
                 # The standings of the other sessions must still be saved.
                 lack = str(error)

@@ -6,7 +6,7 @@ from queues import send_snapshot
 from queues.browse.upkeep import due_upkeep
 from queues.clock import now_us
 from queues.database.transactions import reading, writing
-from queues.receive.parked import forget_parked
+from queues.receive.parked_rows import forget_parked
 from queues.send_log import links
 from queues.send_log.staging import forget_abandoned
 

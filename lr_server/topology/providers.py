@@ -56,18 +56,6 @@ class TopologyProvider(Protocol):
         ...
 
 
-class StaticProvider:
-    """Gives the same peers for ever."""
-
-    def __init__(self, peers: Mapping[str, str]) -> None:
-        """Keep the endpoint of each site."""
-        self._peers = PeerList(dict(peers))
-
-    def read(self) -> PeerList:
-        """Return the peers."""
-        return self._peers
-
-
 class FileProvider:
     """Gives the peers of the settings, and reads the site's file again for each later call."""
 

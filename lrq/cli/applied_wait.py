@@ -11,7 +11,7 @@ from discovery.registry import ReceiveQueue
 from lr_client.subscriber.steps import Kind, next_kind
 from queues.database.transactions import reading
 from queues.names import ClientName
-from queues.receive import failures, parked
+from queues.receive import failures, parked_rows
 from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received, standing
 from queues.receive.failures import Failure
 from queues.receive.marks import NOT_ENDED
@@ -121,7 +121,7 @@ def _has_calls_left(connection: Connection, queue_id: int) -> bool:
     stands = standing(connection, queue_id)
     kind = None if stands is None else next_kind(stands)
     # Parked transactions delay the end until an operator acts.
-    return kind is Kind.RETRY or (kind is Kind.STREAM_END and not parked.has_any(connection, queue_id))
+    return kind is Kind.RETRY or (kind is Kind.STREAM_END and not parked_rows.has_any(connection, queue_id))
 
 
 def _refusal(target: Target, now: Mapping[int | None, Failure]) -> str:

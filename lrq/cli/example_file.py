@@ -82,6 +82,3 @@ listen = ["tcp://127.0.0.1:7400"]
 [producers]
 # "meter-*" = { clients = ["meters"], destinations = ["tokyo"] }
 """
-
-#: Settings without a default value that could be shown: the example has a value in its place.
-WITHOUT_DEFAULT: Final = ("tls_certificate", "tls_key", "tls_authority", "metrics")

@@ -19,7 +19,7 @@ from queues.send_log.port import SessionKey, keys_of
 from queues.send_log.unknown import READ_DROPPED, dropped_of
 
 #: The most destinations that are reported.
-MOST_REPORTED: Final = 100
+_MOST: Final = 100
 _QUESTIONS: Final = READ_KNOWN, READ_DROPPED, READ_NAMED, READ_UNCLAIMED
 #: The most destination sets that are counted for one destination.
 _MAX_SETS: Final = 1_024
@@ -39,8 +39,8 @@ class UnknownDestination:
     is_peer: bool = False
 
 
-def unknown_destinations(connection: Connection, limit: int = MOST_REPORTED) -> list[UnknownDestination]:
-    """Return the unknown destinations with waiting or dropped entries, at most *limit*; by client and destination.
+def unknown_destinations(connection: Connection) -> list[UnknownDestination]:
+    """Return the unknown destinations with waiting or dropped entries, at most a hundred; by client and destination.
 
     Without a record of the peers no destination is unknown.
     """
@@ -61,7 +61,7 @@ def unknown_destinations(connection: Connection, limit: int = MOST_REPORTED) -> 
         if waiting.entries or dropped.get(owed):
             is_peer = owed.destination in known.peers
             found.append(UnknownDestination(owed, waiting, oldest_us, dropped.get(owed, 0), is_peer))
-        if len(found) == limit:
+        if len(found) == _MOST:
             break
     return found
 

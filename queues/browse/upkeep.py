@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Connection, Select, bindparam, select
 
 from queues.database import dialects
 from queues.database.dialect import Dialect
-from queues.receive import parked
+from queues.receive import parked_rows
 from queues.send_log import links, staging
 from queues.send_snapshot import garbage
 
@@ -37,7 +37,7 @@ def due_upkeep(connection: Connection, *, parked_before_us: int) -> DueUpkeep:
 def _due(dialect: Dialect) -> Select[Any]:
     return select(garbage.is_due(dialect.present_us)).add_columns(
         staging.has_abandoned(dialect.present_us),
-        parked.has_older(bindparam("parked_before", type_=BigInteger)),
+        parked_rows.has_older(bindparam("parked_before", type_=BigInteger)),
         links.is_number_wrong(dialect),
     )
 

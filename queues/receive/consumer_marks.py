@@ -28,6 +28,7 @@ from queues.names import ClientName
 from queues.receive import log_blocks
 from queues.receive.marks import NOT_ENDED
 from queues.receive.newest import newest
+from queues.receive.parked_rows import REQUESTED
 
 #: The phases of a subscriber.
 IN_LOG: Final = "log"
@@ -145,7 +146,7 @@ STANDING = (
         *(consumers.c[name] for name in Consumed._fields),
         *(receive_marks.c[name] for name in Received._fields),
         select(func.min(parked_entries.c.id))
-        .where(parked_entries.c.queue_id == bindparam("queue"), parked_entries.c.tries == 0)
+        .where(parked_entries.c.queue_id == bindparam("queue"), parked_entries.c.tries == REQUESTED)
         .scalar_subquery()
         .label("retry_id"),
         consumers.c.back_seq,

@@ -17,7 +17,7 @@ from queues.database.tables.receive import receive_headers, receive_marks, recei
 from queues.database.tables.shards import shard_marks
 from queues.names import ClientName, SiteId
 from queues.positions import Header
-from queues.receive import parked
+from queues.receive import parked_rows
 from queues.receive import shard_marks as shards
 from queues.receive.consumer_marks import APPLIED_SEQ, IN_LOG, NOWHERE
 from queues.receive.marks import NOT_ENDED
@@ -258,7 +258,7 @@ def set_back(connection: Connection, queue_id: int, branch: str, seq: int) -> No
     connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(values))
     if shards.rows_of(connection, queue_id):
         shards.level(connection, queue_id, seq)
-    parked.forget_after(connection, queue_id, seq)
+    parked_rows.forget_after(connection, queue_id, seq)
 
 
 def keep_header(connection: Connection, queue_id: int, header: Header) -> None:

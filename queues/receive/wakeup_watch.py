@@ -61,9 +61,9 @@ class WakeupWatch(Protocol):
         ...
 
 
-def open_watch(engine: Engine, place: WakeupPlace, silent_seconds: float = SILENT_SECONDS) -> WakeupWatch:
+def open_watch(engine: Engine, place: WakeupPlace) -> WakeupWatch:
     """Return a watch for the subscribers of this process; raise `StoreUnavailableError` if there can be none now."""
-    return DatagramWatch(place) if place.has_datagrams else NotifyWatch(engine, silent_seconds)
+    return DatagramWatch(place) if place.has_datagrams else NotifyWatch(engine, SILENT_SECONDS)
 
 
 class DatagramWatch:

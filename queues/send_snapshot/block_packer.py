@@ -14,9 +14,8 @@ BLOCK_ROWS: Final = 1_000
 BLOCK_BYTES: Final = 256 * 1024
 #: The longest item key, in bytes.
 KEY_BYTES: Final = 4 * 512
-#: The most unpacked bytes of a block with more than one row. Tags and lengths take at most 12 bytes a row.
-FULL_BLOCK_BYTES: Final = BLOCK_BYTES + BLOCK_ROWS * (KEY_BYTES + 12)
-#: The size of a block that each sink must take: earlier versions filled blocks with 512 KiB of payloads.
+#: The size of a block that each sink must take: earlier versions filled blocks with 512 KiB of payloads. Tags and
+#: lengths take at most 12 bytes a row.
 TAKEN_BLOCK_BYTES: Final = 512 * 1024 + BLOCK_ROWS * (KEY_BYTES + 12)
 
 

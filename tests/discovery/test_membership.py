@@ -444,7 +444,7 @@ def _renewals(engine: Engine, server: str) -> Iterator[Callable[[], int]]:
 
 def test_an_idle_server_alone_reads_and_writes_only_when_it_renews(site: Engine) -> None:
     one = Member(site)
-    one.membership._register()
+    one.membership._row.register()
     one.membership._turn()
     statements: list[str] = []
     event.listen(site, "before_cursor_execute", lambda *call: statements.append(call[2]))

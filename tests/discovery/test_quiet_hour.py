@@ -26,7 +26,7 @@ class QuietSite:
     due: dict[Member, float]
 
     def join(self, member: Member) -> None:
-        member.membership._register()
+        member.membership._row.register()
         self.due[member] = self.clock.monotonic()
 
     def run(self, seconds: float) -> None:

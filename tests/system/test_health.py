@@ -21,6 +21,7 @@ from lr_server.readiness import ANSWER_SECONDS, STUCK_SECONDS
 from lr_server.source.supervisor import Supervisor
 from queues.clock import SYSTEM_CLOCK
 from queues.names import SiteId
+from queues.send_log.opening import CommitWatch
 from tests.system.test_metrics import ANYWHERE, address_of
 from tests.system.world import World
 from tests.waiting import eventually
@@ -115,9 +116,9 @@ def test_a_loop_that_hangs_while_the_database_answers_makes_the_server_dead(worl
     go_on = threading.Event()
     original = Supervisor._turn
 
-    def hang(self: Supervisor, *, look: bool) -> None:
+    def hang(self: Supervisor, commits: CommitWatch) -> None:
         go_on.wait(60)
-        original(self, look=look)
+        original(self, commits)
 
     server = world.server("paris", listen=[], metrics=ANYWHERE)
     address = address_of(server)

@@ -23,7 +23,7 @@ from queues.send_log.sqlite.segments import forget_ticks
 from queues.send_log.strangers import record_strangers
 
 #: The most entries of one call of `trim_upto`, apart from those of the first tick.
-MOST_TRIMMED: Final = 5_000
+_MOST: Final = 5_000
 
 
 def trimmed_tick(connection: Connection) -> Tick | None:
@@ -41,14 +41,14 @@ def trimmed_number(connection: Connection) -> int:
     return 0 if tick is None else tick.number
 
 
-def trim_upto(connection: Connection, number: int, most: int = MOST_TRIMMED) -> bool:
-    """Trim the next ticks up to *number*: ticks with up to *most* entries, but at least one.
+def trim_upto(connection: Connection, number: int) -> bool:
+    """Trim the next ticks up to *number*: ticks with up to `_MOST` entries, but at least one.
 
     Return whether all of them are trimmed now.
     """
     before = trimmed_seq(connection)
     with_entries = select(ticks).where(ticks.c.number <= number, ticks.c.end_seq > before)
-    newest = with_entries.where(ticks.c.end_seq <= before + most).order_by(ticks.c.end_seq.desc(), ticks.c.number)
+    newest = with_entries.where(ticks.c.end_seq <= before + _MOST).order_by(ticks.c.end_seq.desc(), ticks.c.number)
     row = connection.execute(newest.limit(1)).first()
     if row is None:
         row = connection.execute(with_entries.order_by(ticks.c.number).limit(1)).first()

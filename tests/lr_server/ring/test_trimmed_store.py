@@ -115,7 +115,7 @@ def test_trimmed_entries_leave_the_file(new_file: Files):
 
 
 def test_a_trim_goes_in_bounded_steps_and_never_back(new_file: Files, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(member_trim.trim_upto, "__defaults__", (2,))
+    monkeypatch.setattr(member_trim, "_MOST", 2)
     store = new_store(new_file())
     fill(store)
     seen = []

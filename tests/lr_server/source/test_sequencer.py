@@ -33,7 +33,7 @@ def newest(server: LogReplicationServer) -> int:
 
 
 def looks(server: LogReplicationServer) -> int:
-    return server._source._site_work.sequencer.looks  # type: ignore[union-attr]
+    return server._source._ticks._site_work.sequencer.looks  # type: ignore[union-attr]
 
 
 def is_notified(world: World) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from discovery.topology import Peer
 from lr_server.topology.followed import PATIENCE, FollowedTopology
-from lr_server.topology.providers import PeerList, StaticProvider
+from lr_server.topology.providers import PeerList
 from lr_server.topology.rules import OwnSite, checked_peers
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import ConfigurationError, StoreUnavailableError
@@ -93,7 +93,7 @@ def test_before_the_first_good_list_the_peers_are_not_known():
 
 
 def test_wrong_peers_that_are_read_once_are_refused_at_the_start():
-    follower = Follower(StaticProvider({"paris": "tcp://a:1"}))
+    follower = Follower(Given(PeerList({"paris": "tcp://a:1"})))
     with pytest.raises(ConfigurationError, match="peers names 'paris', which is this site itself: remove that peer"):
         follower.topology.start(1)
 
@@ -217,7 +217,7 @@ def test_a_polled_provider_is_read_again_and_again_until_the_end(polled: Followe
 
 
 def test_a_provider_without_polls_is_read_on_request_only():
-    follower = Follower(StaticProvider(TOKYO))
+    follower = Follower(Given(PeerList(TOKYO)))
     follower.topology.start(1)
     assert not follower.topology._thread.is_alive()
     assert follower.sites == {"tokyo"}

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from lr_server import Settings
-from lrq.cli.example_file import EXAMPLE, WITHOUT_DEFAULT
+from lrq.cli.example_file import EXAMPLE
 from tests.lrq.cli.command import Command
 
 #: A setting that is commented out.
 SHOWN = re.compile(r"^# ([a-z_]+ = .*)$", re.MULTILINE)
+#: Settings without a default value that could be shown: the example has a value in its place.
+WITHOUT_DEFAULT = ("tls_certificate", "tls_key", "tls_authority", "metrics")
 
 
 def test_the_example_loads_as_it_is(lrq: Command) -> None:

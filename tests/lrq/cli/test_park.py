@@ -12,7 +12,7 @@ from queues.clock import iso, now_us
 from queues.database import actions
 from queues.database.transactions import reading, writing
 from queues.errors import UsageError
-from queues.receive import failures, parked
+from queues.receive import failures, parked, parked_rows
 from queues.receive.block_entries import ReceivedRow
 from queues.receive.failures import Failure
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
@@ -34,7 +34,7 @@ def park(lrq: Command, source: SourceSite):
             failure = Failure(
                 1, 3, f"ValueError: {name} is wrong", "ValueError", "shop.py, line 7, in apply", 1, 2, TRACE
             )
-            parked.park(connection, arrivals.queue_id(connection), parked.LOG, BRANCH, rows, failure)
+            parked_rows.park(connection, arrivals.queue_id(connection), parked_rows.LOG, BRANCH, rows, failure)
     return lambda command, *arguments: lrq("park", command, "--database", source.url, *arguments)
 
 

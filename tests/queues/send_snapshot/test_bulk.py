@@ -13,7 +13,7 @@ from queues.database.tables.consumers import parked_entries as entries
 from queues.database.tables.snapshots import snapshot_blocks as blocks
 from queues.database.transactions import reading, writing
 from queues.errors import PayloadTooLargeError, SnapshotFailedError
-from queues.send_snapshot.block_packer import BLOCK_BYTES, BLOCK_ROWS, FULL_BLOCK_BYTES, Batch, WriteLimits
+from queues.send_snapshot.block_packer import BLOCK_BYTES, BLOCK_ROWS, KEY_BYTES, Batch, WriteLimits
 from queues.send_snapshot.states import Part
 from queues.send_snapshot.writer import PartWriter
 from queues.wire import replication_pb2 as pb
@@ -69,7 +69,8 @@ def test_a_full_block_with_the_longest_keys_needs_no_more_than_a_sink_must_take(
         assert batch.add(bytes(size), "\U0001f600" * MAX_KEY_LENGTH)
     (block,) = batch.close()
     assert block.rows == BLOCK_ROWS
-    assert 0.9 * FULL_BLOCK_BYTES < block.plain_size <= FULL_BLOCK_BYTES
+    full = BLOCK_BYTES + BLOCK_ROWS * (KEY_BYTES + 12)
+    assert 0.9 * full < block.plain_size <= full
 
 
 @pytest.mark.parametrize(

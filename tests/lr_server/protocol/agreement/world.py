@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from discovery.ring import ring
+from discovery.ring import Ring
 from lr_server.protocol.agreement.answers import answerable_end
 from lr_server.protocol.agreement.effects import Release, RingEffect, SendMessage, kept
 from lr_server.protocol.agreement.events import BeatDue, LeaderUnheard, MessageCame, RingEvent, TryDue
@@ -27,7 +27,7 @@ from lr_server.protocol.agreement.roles import (
 from tests.lr_server.protocol.agreement.invariants import DURABLE, begins, check_state, check_step
 
 #: The ring of the tests: three machines.
-RING = ring(3)
+RING = Ring(3)
 
 
 class MemberKey(NamedTuple):

@@ -1,0 +1,99 @@
+"""The endpoints of one server: those of the sink and the services beside it, and that of the metrics."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from discovery.site_status import SiteStatus
+from lr_server.health import Health
+from lr_server.ingest.ingest import Ingest
+from lr_server.metrics import MetricsServer
+from lr_server.ring.ring_servicer import RingServicer
+from lr_server.settings import Settings
+from lr_server.site_topology import advertised
+from lr_server.traffic_metrics import ServerTraffic
+from queues.clock import Clock
+from queues.names import ClientName, SiteId
+from sink.transport.health import HealthService
+from sink.transport.received_bytes import ReceivedStream
+from sink.transport.service import SinkService, serve
+from sink.writer import SinkWriter
+
+
+class ServerEndpoints:
+    """Listens where *settings* say: for peers from `listen` to `close`, and for metrics to `close_metrics`."""
+
+    def __init__(self, settings: Settings, beside: Sequence[Ingest | RingServicer], clock: Clock) -> None:
+        """Serve the services *beside* that of the sink at the same endpoints."""
+        self._settings = settings
+        self._beside = beside
+        self._clock = clock
+        self._service: SinkService | None = None
+        self._metrics: MetricsServer | None = None
+        #: The endpoints at which the other servers of the site reach this one.
+        self.advertised: tuple[str, ...] = ()
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The endpoints where the server listens for peers, with port 0 replaced by the real port."""
+        return self._service.endpoints if self._service is not None else ()
+
+    @property
+    def metrics(self) -> str:
+        """The address of the metrics; empty without them."""
+        return self._metrics.address if self._metrics else ""
+
+    @property
+    def received(self) -> Mapping[ReceivedStream, int]:
+        """The bytes that have come from each peer."""
+        service = self._service
+        return {} if service is None else service.received.totals
+
+    def listen(self, writer: SinkWriter, checks: HealthService) -> None:
+        """Serve *writer* and the services beside it, and answer *checks* of the health.
+
+        Raises `ConfigurationError` for an endpoint where the server cannot listen, and for wrong TLS files.
+        """
+        settings = self._settings
+        if settings.credentials:
+            settings.credentials.read()
+        if settings.listen:
+            self._service = serve(
+                writer,
+                settings.listen,
+                credentials=settings.credentials,
+                max_frame_bytes=settings.max_message_bytes,
+                max_streams=settings.max_streams,
+                max_streams_per_caller=settings.max_streams_per_caller,
+                first_frame_seconds=settings.first_frame_seconds,
+                more=[each.handlers for each in self._beside],
+                more_streams=sum(each.threads for each in self._beside),
+                health=checks,
+                clock=self._clock,
+            )
+
+    def listen_for_metrics(
+        self, status: Callable[[], SiteStatus], traffic: Callable[[], ServerTraffic], health: Health
+    ) -> None:
+        """Serve the metrics and the pages of the *health*, if the settings ask for them."""
+        if self._settings.metrics:
+            self._metrics = MetricsServer(self._settings.metrics, status, traffic=traffic, health=health)
+
+    def advertise(self) -> None:
+        """Find `advertised` once the server listens; raise `ConfigurationError` if no address suits the settings."""
+        self.advertised = advertised(self.listening, self._settings.preferred_network)
+
+    def end_streams(self, client: ClientName, source: SiteId) -> None:
+        """See `SinkService.end_streams`."""
+        if (service := self._service) is not None:
+            service.end_streams(client, source)
+
+    def close(self) -> None:
+        """Listen no more for peers."""
+        if self._service is not None:
+            self._service.stop()
+        self._service = None
+
+    def close_metrics(self) -> None:
+        """Serve no metrics and no pages any more."""
+        if self._metrics is not None:
+            self._metrics.stop()
+        self._metrics = None
