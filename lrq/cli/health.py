@@ -7,7 +7,7 @@ from discovery.receive_status import FailureStatus, ReceiveQueueStatus
 from discovery.session_status import STALL_SECONDS, ReplicasStatus, SessionStatus
 from discovery.site_status import SiteStatus
 from lr_server.protocol.negotiation import without_provider
-from lrq.cli.words import duration, number, plural, some
+from lrq.cli.words import SERVE, duration, number, plural, some
 from queues.leadership import TopologyFacts
 from queues.names import ClientName
 from queues.states import SessionState, SnapshotState
@@ -66,7 +66,7 @@ def _standbys(status: SiteStatus) -> Iterator[str]:
 def _server(status: SiteStatus) -> Iterator[str]:
     owed = any(session.lag.entries for session in status.sessions)
     if (owed or status.log.waiting) and not server_is_alive(status):
-        yield "no server works for this site, though it owes entries: run `lrq serve`"
+        yield f"no server works for this site, though it owes entries: {SERVE}"
 
 
 def _topology(status: SiteStatus) -> Iterator[str]:

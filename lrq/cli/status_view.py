@@ -13,7 +13,7 @@ from lrq.cli.rates import Rates
 from lrq.cli.replay_view import replays_table
 from lrq.cli.resend_view import resends_table
 from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, shards_table, snapshots_table
-from lrq.cli.words import number, one_line, plural, rate, some, sparkline
+from lrq.cli.words import SERVE, number, one_line, plural, rate, some, sparkline
 from queues.clock import iso
 from queues.leadership import TopologyFacts
 
@@ -59,7 +59,7 @@ def verdict(status: SiteStatus) -> RenderableType:
     elif status.is_other_member:
         title = Text("○ this member of the ring does not lead: see `lrq ring status`", style="bold yellow")
     else:
-        title = Text("○ no server works for this site: run `lrq serve`", style="bold yellow")
+        title = Text(f"○ no server works for this site: {SERVE}", style="bold yellow")
     lines = Table.grid(padding=(0, 1))
     for words, style in [*((words, "red") for words in found), *((words, "yellow") for words in remarkable)]:
         lines.add_row(Text("  •", style=style), Text(one_line(words), style=style, overflow="fold"))

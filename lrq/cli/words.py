@@ -9,6 +9,9 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 #: The content of an empty cell.
 NONE: Final = "–"
 
+#: The advice where no server works: one that runs may be unable to write to its database.
+SERVE: Final = "run `lrq serve`, or see the log of one that runs"
+
 
 def size(count: float) -> str:
     """Show a number of bytes: `512 B`, `1.2 MiB`."""

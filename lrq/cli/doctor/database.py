@@ -15,7 +15,7 @@ from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
 from lrq.cli.status_tables import owner_words
-from lrq.cli.words import plural
+from lrq.cli.words import SERVE, plural
 from queues.clock import now_us
 from queues.database import dialects, schema, servers, urls
 from queues.database.server_rights import missing_rights
@@ -118,7 +118,7 @@ def _server(engine: Engine) -> Finding:
         if not view.living and (rank := _rank(engine)) is not None:
             return ok("server", f"the member of rank {rank} does not lead now; `lrq ring status` asks all members")
         if not view.living:
-            return warning("server", "no server works for this site now", "run `lrq serve`")
+            return warning("server", "no server works for this site now", SERVE)
         return warning("server", "no server takes the ticks of this site now", "look again, then at the servers' logs")
     if len(view.living) < 2:
         return ok("server", "a server works for this site")

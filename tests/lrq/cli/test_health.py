@@ -11,6 +11,7 @@ from discovery.server_status import OwnerStatus, SiteServer
 from discovery.session_status import Lag, SessionStatus
 from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.health import remarks, troubles
+from lrq.cli.words import SERVE
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
@@ -48,7 +49,7 @@ def test_a_failed_or_stalled_session_is_trouble(session: SessionStatus, sentence
 @pytest.mark.parametrize("alive", [True, False])
 def test_owed_entries_without_a_server_are_trouble(alive: bool):
     owners = (OwnerStatus("server", "me", 1, alive=alive), OwnerStatus("transmitter/policy", "me", 1, alive=True))
-    missing = ["no server works for this site, though it owes entries: run `lrq serve`"] * (not alive)
+    missing = [f"no server works for this site, though it owes entries: {SERVE}"] * (not alive)
     assert troubles(a_site(owners=owners, sessions=(a_session(lag=OWED),))) == missing
     assert troubles(a_site(owners=owners, log=a_log(waiting=1))) == missing
     assert troubles(a_site(owners=owners)) == []
