@@ -34,7 +34,7 @@ def drain(
     from lrq.cli.drain_wait import Scope, drain
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from queues.names import client_name, site_id
 
     scope = Scope(
@@ -42,7 +42,7 @@ def drain(
         destinations=frozenset(site_id(name) for name in destination or ()),
         applied=applied,
     )
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         # Without --strict the command itself says that there is no session to the site.
         check_names(here, sites=scope.destinations if strict else (), clients=[client] if client else [], strict=strict)
         outcome = drain(here.engine, scope, timeout)

@@ -112,10 +112,10 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Show the progress of one snapshot until it is applied."""
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.snapshot_requests import Follow
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         _watch(Follow(here.engine, sync_id), timeout, as_json=as_json)
 
 

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
 @contextmanager
 def locked(site: Engine, table: str) -> Iterator[None]:
-    """Lock *table* during the block, but at most for 6 seconds, so that no command waits for ever."""
+    """Lock *table* during the block, but at most for 60 seconds, so that no command waits for ever."""
     with site.connect() as connection, connection.begin():
-        connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '6s'"))
+        connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '60s'"))
         connection.execute(text(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"))
         yield
 
@@ -45,6 +45,8 @@ def url_of(site: Engine) -> str:
         ("fence list", "lrq_receive_queues"),
         ("peer list", "lrq_servers"),
         ("status", "lrq_site"),
+        ("drain --timeout 1", "lrq_sessions"),
+        ("snapshot watch no-such-id", "lrq_snapshots"),
     ],
 )
 def test_a_command_that_reads_a_locked_table_ends_and_says_how_to_find_the_other_session(
