@@ -6,22 +6,23 @@ from typing import Final
 from lr_server.ingest.waiting import Room
 
 #: The most requests under way at a server, and their bytes. The limits of one stream alone would allow 2 GiB.
-_MOST: Final = Room(65_536, 256 * 1024 * 1024)
+UNDER_WAY: Final = Room(65_536, 256 * 1024 * 1024)
 
 
 class UnderWay:
     """Counts requests; for any threads. A single request may be on its way, however large."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Room = UNDER_WAY) -> None:
         """Begin without a request."""
+        self._limits = limits
         self._guard = threading.Lock()
         self._requests = self._size = 0
 
     def enter(self, size: int) -> str:
         """Count a request of *size* bytes; return why it cannot go on, empty if it can."""
         with self._guard:
-            requests = self._requests
-            if requests and (requests >= _MOST.requests or self._size + size > _MOST.size):
+            requests, most = self._requests, self._limits
+            if requests and (requests >= most.requests or self._size + size > most.size):
                 return f"as many requests as may be under way ({requests}) wait for the leader: send this later"
             self._requests += 1
             self._size += size
