@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 from queues.counts import COUNTED
 from queues.positions import Tick, Visibility
 from queues.send_log.newest_ticks import TicksAround
-from queues.send_log.opening import OwedSize, measure_of
-from queues.send_log.port import SessionKey
+from queues.send_log.opening import measure_of
+from queues.send_log.port import OwedSize, SessionKey
 
 
 class OwedEntries(NamedTuple):

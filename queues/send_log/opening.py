@@ -8,9 +8,8 @@ from sqlalchemy import Connection, Engine, Select
 
 from queues.database import dialects
 from queues.database.dialect import Dialect
-from queues.positions import Visibility
 from queues.send_log.outbox import Write
-from queues.send_log.port import Log, Retention, SessionKey, TickLimits
+from queues.send_log.port import Log, OwedSize, Retention, TickLimits
 from queues.send_log.postgresql import called_outbox
 from queues.send_log.postgresql import commit_watch as postgresql_commit_watch
 from queues.send_log.postgresql import outbox as postgresql_outbox
@@ -84,11 +83,6 @@ class SegmentReads:
     verdict: Callable[[Connection, int, Retention], Verdict | None]
     written: Callable[[int], Select[int]]
     keep: Callable[[Connection], None]
-
-
-#: Measures the entries for a session after the first visibility, up to the second; the number limits the count.
-#: Returns their number, their payload bytes, and the commit time of the oldest.
-OwedSize = Callable[[SessionKey, Visibility | None, Visibility, int], tuple[int, int, int | None]]
 
 
 @dataclass(frozen=True, slots=True)

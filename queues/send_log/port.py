@@ -85,6 +85,11 @@ class SessionKey(NamedTuple):
     destination: SiteId
 
 
+#: Measures the entries for a session after the first visibility, up to the second; the number limits the count.
+#: Returns their number, their payload bytes, and the commit time of the oldest.
+OwedSize = Callable[[SessionKey, Visibility | None, Visibility, int], tuple[int, int, int | None]]
+
+
 def keys_of(rows: Iterable[Sequence[str]]) -> list[SessionKey]:
     """Return the sessions in rows of a client and a destination. Pure."""
     return [SessionKey(ClientName(client), SiteId(destination)) for client, destination in rows]

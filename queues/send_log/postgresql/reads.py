@@ -1,6 +1,6 @@
 """Read the entries for one session, or for all, from PostgreSQL's send log."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from queues.database.postgresql.dialect import fetch
 from queues.positions import Visibility, first_covering
 from queues.send_log import reads as sql_log
-from queues.send_log.port import LogRow, SessionKey, TickLimits, count_within
+from queues.send_log.port import LogRow, OwedSize, SessionKey, TickLimits, count_within
 from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, window
 
 #: The bytes of an entry, as `size_of` counts them.
@@ -160,8 +160,8 @@ def count_owed(connection: Connection, owed: SessionKey, after: Visibility | Non
     return int(connection.exec_driver_sql(f"SELECT count(*) FROM ({_OWED}) AS owed", bounds).scalar_one())  # noqa: S608
 
 
-def measure(connection: Connection) -> Callable[..., tuple[int, int, int | None]]:
-    """Return the `queues.send_log.opening.OwedSize` of a transaction; sets the planner for its reads."""
+def measure(connection: Connection) -> OwedSize:
+    """Return the measure of entries for a transaction; sets the planner for its reads."""
     connection.exec_driver_sql(_READ_PLAN)
     return partial(_owed_size, connection)
 

@@ -1,6 +1,6 @@
 """Read the entries for one session, or for all, from SQLite's send log. Ids are unique across its segments."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from queues.database.tables.log import PARTITIONS
 from queues.positions import Tick, Visibility
 from queues.send_log import reads as sql_log
-from queues.send_log.port import LogRow, SessionKey, TickLimits, count_within
+from queues.send_log.port import LogRow, OwedSize, SessionKey, TickLimits, count_within
 from queues.send_log.replaced import LastIds
 
 _Row = TypeVar("_Row")
@@ -128,8 +128,8 @@ def count_owed(connection: Connection, owed: SessionKey, after: Visibility | Non
     return int(found.scalar_one())
 
 
-def measure(connection: Connection) -> Callable[..., tuple[int, int, int | None]]:
-    """Return the `queues.send_log.opening.OwedSize` of a transaction."""
+def measure(connection: Connection) -> OwedSize:
+    """Return the measure of entries for a transaction."""
     return partial(_owed_size, connection)
 
 

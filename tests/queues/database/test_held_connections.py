@@ -9,6 +9,7 @@ from queues.database.postgresql.autocommit import Direct, close_held, held_conne
 from queues.errors import StoreUnavailableError
 from queues.receive.wakeup_watch import SILENT_SECONDS, NotifyWatch
 from queues.send_log.opening import watch_log
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
@@ -62,5 +63,5 @@ def test_a_closed_connection_has_no_server_process(site: Engine, admin: Connecti
     close_held(held)
     close_held(held)
     assert held.closed
-    while admin.execute(text("SELECT 1 FROM pg_stat_activity WHERE pid = :process"), {"process": process}).all():
-        pass
+    there = text("SELECT 1 FROM pg_stat_activity WHERE pid = :process")
+    eventually(lambda: not admin.execute(there, {"process": process}).all())
