@@ -28,7 +28,7 @@ class Use(NamedTuple):
 
     producer: str
     client: str
-    destinations: Collection[str]
+    destinations: frozenset[str]
 
 
 def rule_for(producer: str, rules: Mapping[str, Rule]) -> Rule | None:
@@ -55,7 +55,7 @@ def denial(use: Use, rules: Mapping[str, Rule], certified: Collection[str] | Non
     if rule.clients and use.client not in rule.clients:
         allowed = _listed(rule.clients)
         return f"producer {producer!r} may not use client {_short(use.client)!r}: `producers` allows {allowed}"
-    wrong = next((name for name in use.destinations if rule.destinations and name not in rule.destinations), None)
+    wrong = min(use.destinations.difference(rule.destinations), default=None) if rule.destinations else None
     if wrong is None:
         return ""
     return f"producer {producer!r} may not send to {_short(wrong)!r}: `producers` allows {_listed(rule.destinations)}"

@@ -2,13 +2,13 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Final
 
 import grpc
 
-from lr_server.ingest.stream import Settle
+from lr_server.ingest.pending import Settle, Slot
 from queues.errors import ConfigurationError
 from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
@@ -24,9 +24,10 @@ _METHOD: Final = "/lrq.Ingest/Produce"
 class Upstream:
     """A stream to the leader; its replies settle the requests in their order."""
 
-    def __init__(self, shared: channels.SharedChannel) -> None:
+    def __init__(self, shared: channels.SharedChannel, settle: Settle) -> None:
         self._shared = shared
-        self._sent: deque[Settle] = deque()
+        self._settle = settle
+        self._sent: deque[Slot] = deque()
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._guard = threading.Lock()
         self._is_over = False
@@ -38,13 +39,14 @@ class Upstream:
         self._call = produce(self._messages())
         threading.Thread(target=self._answer, name="lrq-ingest-forward", daemon=True).start()
 
-    def send(self, message: bytes, settle: Settle) -> bool:
-        """Send a request; return False if the stream has ended."""
+    def send(self, requests: Sequence[bytes], slots: Sequence[Slot]) -> bool:
+        """Send requests; return False, with none sent, if the stream has ended."""
         with self._guard:
             if self._is_over:
                 return False
-            self._sent.append(settle)
-            self._requests.put(message)
+            self._sent.extend(slots)
+            for request in requests:
+                self._requests.put(request)
             return True
 
     def _messages(self) -> Iterator[bytes]:
@@ -73,8 +75,7 @@ class Upstream:
         broken = False
         try:
             for message in self._call:
-                for reply in replies_in(message):
-                    self._sent.popleft()(reply)
+                self._settle([(self._sent.popleft(), reply) for reply in replies_in(message)])
         except grpc.RpcError:
             # The producer repeats the request, and the next stream tells the reason. Only without an unanswered request
             # the connection is surely alive, and other streams go on with it.
@@ -84,12 +85,11 @@ class Upstream:
                 self._is_over = True
                 left = list(self._sent)
             self._requests.put(None)
-            for settle in left:
-                settle(None)
+            self._settle([(slot, None) for slot in left])
             channels.give_back(self._shared, is_broken=broken)
 
 
-def open_upstream(endpoint: str, credentials: Credentials | None) -> Upstream | str:
+def open_upstream(endpoint: str, credentials: Credentials | None, settle: Settle) -> Upstream | str:
     """Return a stream to the server at *endpoint*, or the sentence that tells why there is none."""
     try:
         there = network_endpoint(endpoint)
@@ -100,7 +100,7 @@ def open_upstream(endpoint: str, credentials: Credentials | None) -> Upstream | 
     if not _is_reached(shared.channel):
         channels.give_back(shared, is_broken=True)
         return f"the server that stores requests, at {endpoint}, cannot be reached from here"
-    return Upstream(shared)
+    return Upstream(shared, settle)
 
 
 def _is_reached(channel: grpc.Channel) -> bool:
@@ -124,28 +124,33 @@ def _is_reached(channel: grpc.Channel) -> bool:
 
 
 class Forwarding:
-    """The forwarding of one producer's stream; not for several threads."""
+    """The forwarding of one producer's stream, whose slots *settle* settles; not for several threads."""
 
-    def __init__(self, credentials: Credentials | None) -> None:
+    def __init__(self, credentials: Callable[[], Credentials | None], settle: Settle) -> None:
         self._credentials = credentials
+        self._settle = settle
         self._upstream: Upstream | None = None
         self._endpoint = ""
 
-    def send(self, endpoint: str, request: pb.ProduceRequest, settle: Settle) -> str:
-        """Send *request* one hop further to *endpoint*; return why that is impossible, empty if it is sent."""
-        request.hops += 1
-        message = request.SerializeToString()
-        if self._upstream is not None and self._endpoint == endpoint and self._upstream.send(message, settle):
+    def send(self, endpoint: str, requests: Sequence[pb.ProduceRequest], slots: Sequence[Slot]) -> str:
+        """Send *requests* one hop further to *endpoint*; return why none of them is sent, empty if all are."""
+        messages = [_one_hop_further(request) for request in requests]
+        if self._upstream is not None and self._endpoint == endpoint and self._upstream.send(messages, slots):
             return ""
         self.close()
-        opened = open_upstream(endpoint, self._credentials)
+        opened = open_upstream(endpoint, self._credentials(), self._settle)
         if isinstance(opened, str):
             return opened
         self._upstream, self._endpoint = opened, endpoint
-        return "" if opened.send(message, settle) else "the server that stores requests ended the stream: try again"
+        return "" if opened.send(messages, slots) else "the server that stores requests ended the stream: try again"
 
     def close(self) -> None:
         """End the stream to the leader, if there is one."""
         upstream, self._upstream = self._upstream, None
         if upstream is not None:
             upstream.close()
+
+
+def _one_hop_further(request: pb.ProduceRequest) -> bytes:
+    request.hops += 1
+    return request.SerializeToString()

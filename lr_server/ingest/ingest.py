@@ -1,6 +1,6 @@
 """Takes requests of producers at every server of a site; the server that leads the log stores them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import grpc
@@ -11,11 +11,12 @@ from discovery.threads import OnEnded
 from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.followers import Followers, FollowerWatch
 from lr_server.ingest.intake import Intake, IntakeRules, Leader
+from lr_server.ingest.pending import Pending
 from lr_server.ingest.refusal import Refusal
 from lr_server.ingest.request_check import RequestLimits
 from lr_server.ingest.servicer import STREAMS, IngestServicer
 from lr_server.ingest.under_way import UnderWay
-from lr_server.ingest.waiting import Pending, Room
+from lr_server.ingest.waiting import Room
 from lr_server.ingest.work import IngestWork
 from lr_server.settings import Settings
 from queues.clock import Clock
@@ -81,7 +82,7 @@ class Ingest:
             UnderWay(),
             share,
         )
-        self._servicer = IngestServicer(lambda certified: Intake(self, rules, certified), clock)
+        self._servicer = IngestServicer(lambda certified, settle: Intake(self, rules, certified, settle), clock)
 
     @property
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -152,7 +153,7 @@ class Ingest:
         if work is not None:
             work.interrupted()
 
-    def admit(self, pending: Pending) -> Refusal | None:
+    def admit(self, requests: Sequence[Pending]) -> Refusal | None:
         """See `Desk`."""
         work = self._work
         if work is None:
@@ -160,7 +161,7 @@ class Ingest:
             return Refusal(pb.ProduceRefusal.TRANSIENT, reason)
         if reason := self._followers.refusal():
             return Refusal(pb.ProduceRefusal.NO_FOLLOWER, reason)
-        reason = work.waiting.put(pending)
+        reason = work.waiting.put(requests)
         return Refusal(pb.ProduceRefusal.FULL, reason) if reason else None
 
 

@@ -19,16 +19,16 @@ class OneWay:
         self._way = HERE
         self._open = 0
 
-    def enter(self, way: str) -> bool:
-        """Count a request on *way*, `HERE` or an endpoint; return False while others are unanswered on another way."""
+    def enter(self, way: str, requests: int = 1) -> bool:
+        """Count requests on *way*, `HERE` or an endpoint; return False while others are unanswered on another way."""
         with self._guard:
             if self._open and way != self._way:
                 return False
             self._way = way
-            self._open += 1
+            self._open += requests
             return True
 
-    def leave(self) -> None:
-        """Note that one request is answered."""
+    def leave(self, requests: int = 1) -> None:
+        """Note that so many requests are answered."""
         with self._guard:
-            self._open -= 1
+            self._open -= requests

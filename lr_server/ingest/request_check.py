@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -20,6 +21,8 @@ from queues.wire import ingest_pb2 as pb
 
 #: The most messages, destinations and other fields of one request, which take up to 60 bytes each.
 MAX_FIELDS: Final = 1_000_000
+# The most names of destinations that a stream remembers.
+_REMEMBERED: Final = 64
 _MIXED: Final = (
     "a message with `requests` has no other field, no empty request, and at most 256 KiB: send fewer requests at once"
 )
@@ -57,30 +60,54 @@ def parse(message: bytes, limits: RequestLimits) -> pb.ProduceRequest | Refusal:
         return Refusal(pb.ProduceRefusal.INVALID, f"a request of {len(message)} bytes cannot be read")
 
 
-def check(request: pb.ProduceRequest, limits: RequestLimits, certified: Collection[str] | None) -> Production | Refusal:
-    """Return the checked request, or the refusal for its first problem; *certified* as in `denial`."""
-    if request.requests:
-        return Refusal(pb.ProduceRefusal.INVALID, _MIXED)
-    try:
-        key = ProducerKey(client_name(request.client), producer_name(request.producer))
-        targets = {name for message in request.messages for name in message.destinations}
-        if problem := denial(Use(key.producer, key.client, sorted(targets)), limits.rules, certified):
+class RequestChecks:
+    """Checks the requests of one stream. Most use the same names, so the last allowed names are remembered."""
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._limits = limits
+        self._known: tuple[Use, Collection[str] | None, ProducerKey] | None = None
+
+    def check(self, request: pb.ProduceRequest, certified: Collection[str] | None) -> Production | Refusal:
+        """Return the checked request, or the refusal for its first problem; *certified* as in `denial`."""
+        if request.requests:
+            return Refusal(pb.ProduceRefusal.INVALID, _MIXED)
+        targets = frozenset(chain.from_iterable(message.destinations for message in request.messages))
+        use = Use(request.producer, request.client, targets)
+        try:
+            key = self._permitted(use, certified)
+            if isinstance(key, Refusal):
+                return key
+            if refusal := _misfit(request, self._limits):
+                return refusal
+            entries = [_entry(message, key.client, self._limits) for message in request.messages]
+        except PayloadTooLargeError as error:
+            return Refusal(pb.ProduceRefusal.TOO_LARGE, str(error))
+        except UsageError as error:
+            return Refusal(pb.ProduceRefusal.INVALID, str(error))
+        if len(targets) <= _REMEMBERED:
+            self._known = use, certified, key
+        return Production(key, request.sequence, entries, request.process, request.first_sequence)
+
+    def _permitted(self, use: Use, certified: Collection[str] | None) -> ProducerKey | Refusal:
+        if self._known is not None and self._known[:2] == (use, certified):
+            return self._known[2]
+        key = ProducerKey(client_name(use.client), producer_name(use.producer))
+        if problem := denial(use, self._limits.rules, certified):
             return Refusal(pb.ProduceRefusal.NOT_ALLOWED, problem)
-        if limits.clients and key.client not in limits.clients:
-            return Refusal(pb.ProduceRefusal.UNKNOWN_CLIENT, _unknown(key.client, limits.clients))
-        if problem := _misnumbered(request):
-            return Refusal(pb.ProduceRefusal.INVALID, problem)
-        if len(request.messages) > limits.messages:
-            return Refusal(
-                pb.ProduceRefusal.TOO_LARGE,
-                f"the request has {len(request.messages)} messages, the limit is {limits.messages}: send fewer at once",
-            )
-        entries = [_entry(message, key.client, limits) for message in request.messages]
-    except PayloadTooLargeError as error:
-        return Refusal(pb.ProduceRefusal.TOO_LARGE, str(error))
-    except UsageError as error:
-        return Refusal(pb.ProduceRefusal.INVALID, str(error))
-    return Production(key, request.sequence, entries, request.process, request.first_sequence)
+        if self._limits.clients and key.client not in self._limits.clients:
+            return Refusal(pb.ProduceRefusal.UNKNOWN_CLIENT, _unknown(key.client, self._limits.clients))
+        return key
+
+
+def _misfit(request: pb.ProduceRequest, limits: RequestLimits) -> Refusal | None:
+    if problem := _misnumbered(request):
+        return Refusal(pb.ProduceRefusal.INVALID, problem)
+    if len(request.messages) <= limits.messages:
+        return None
+    return Refusal(
+        pb.ProduceRefusal.TOO_LARGE,
+        f"the request has {len(request.messages)} messages, the limit is {limits.messages}: send fewer at once",
+    )
 
 
 def _unknown(client: str, known: Collection[str]) -> str:
@@ -107,7 +134,7 @@ def _entry(message: pb.ProducedMessage, client: ClientName, limits: RequestLimit
     return NewEntry(
         message.payload,
         destination_set(client, message.destinations),
-        checked_key(message.item_key if message.HasField("item_key") else None, "item_key"),
-        checked_key(message.partition_key if message.HasField("partition_key") else None, "partition_key"),
+        checked_key(message.item_key, "item_key") if message.HasField("item_key") else None,
+        checked_key(message.partition_key, "partition_key") if message.HasField("partition_key") else None,
         checked_headers(dict(message.headers)) if message.headers else None,
     )

@@ -7,7 +7,8 @@ from typing import Final
 import grpc
 
 from lr_server.ingest.intake import Intake
-from lr_server.ingest.stream import ProduceStream, UnknownOutcomeError
+from lr_server.ingest.pending import Settle
+from lr_server.ingest.stream import ProduceStream, Take, UnknownOutcomeError
 from queues.clock import Clock
 from queues.logs import logger
 from queues.wire import ingest_pb2 as pb
@@ -25,8 +26,8 @@ INGEST: Final = pb.DESCRIPTOR.services_by_name["Ingest"].full_name
 
 log = logger("lrq.ingest")
 
-#: Returns the taker of one stream's messages, by the names of the caller's certificate; None without TLS.
-Accept = Callable[[Collection[str] | None], Intake]
+#: Returns the intake of one stream, by the names of the caller's certificate; None without TLS.
+Accept = Callable[[Collection[str] | None, Settle], Intake]
 
 
 class IngestServicer:
@@ -48,15 +49,15 @@ class IngestServicer:
             self._slots.leave(slot)
 
     def _answered(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.ProduceReply]:
+        stream = ProduceStream(self._clock)
         # The type stubs declare other values than gRPC returns.
-        intake = self._accept(certified_names(context.auth_context()))  # type: ignore[arg-type]
-        stream = ProduceStream(intake.take, self._clock)
+        intake = self._accept(certified_names(context.auth_context()), stream.settle)  # type: ignore[arg-type]
         with self._guard:
             self._streams.add(stream)
         try:
             context.add_callback(stream.end)
-            reader = threading.Thread(target=_reading, args=(stream, requests), name="lrq-ingest-stream", daemon=True)
-            reader.start()
+            reading = stream, requests, intake.take
+            threading.Thread(target=_reading, args=reading, name="lrq-ingest-stream", daemon=True).start()
             yield from stream.replies()
         except UnknownOutcomeError:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the outcome of a request is unknown: repeat the request")
@@ -79,9 +80,9 @@ class IngestServicer:
         return grpc.method_handlers_generic_handler(INGEST, {"Produce": produce})
 
 
-def _reading(stream: ProduceStream, requests: Iterator[bytes]) -> None:
+def _reading(stream: ProduceStream, requests: Iterator[bytes], take: Take) -> None:
     try:
-        stream.read(requests)
+        stream.read(requests, take)
     except grpc.RpcError:
         # The producer has gone, or the call was ended; gRPC tells no more.
         stream.end()

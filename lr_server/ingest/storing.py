@@ -6,8 +6,9 @@ from typing import Final
 
 from discovery.threads import OnEnded, watched
 from lr_server.ingest.counters import IngestCounters
+from lr_server.ingest.pending import Pending, Reply, settle_all
 from lr_server.ingest.refusal import Refusal, refused, stored
-from lr_server.ingest.waiting import Pending, Waiting
+from lr_server.ingest.waiting import Waiting
 from lr_server.present_trouble import PresentTrouble
 from queues.clock import Clock
 from queues.errors import LrqError, StoreUnavailableError
@@ -86,8 +87,7 @@ class Storing:
             return
         except BaseException:
             # The thread ends, and only repeated requests can tell the outcomes.
-            for pending in group:
-                pending.settle(None)
+            settle_all((pending, None) for pending in group)
             raise
         self._judge(outcomes)
         self._counters.groups.add(1)
@@ -109,14 +109,14 @@ class Storing:
         self._trouble.note(error)
         self._failed_at = self._clock.monotonic()
         refusal = Refusal(pb.ProduceRefusal.TRANSIENT, self._trouble.reason)
-        for pending in group:
+        for _ in group:
             self._counters.refused(refusal.kind)
-            pending.settle(refused(pending.production.sequence, refusal))
+        settle_all((pending, refused(pending.production.sequence, refusal)) for pending in group)
         # Otherwise each later tick would be kept for this group.
         self._answer((), ())
 
 
-def reply_for(pending: Pending, outcome: StoreOutcome, place: Position | None) -> pb.ProduceReply | None:
+def reply_for(pending: Pending, outcome: StoreOutcome, place: Position | None) -> Reply:
     """Return the reply for a durable outcome; None if nothing certain can be said. Pure.
 
     *place* is that of the last entry of `outcome.last`; None if it is not known any more.

@@ -2,9 +2,10 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from lr_server.ingest.pending import Reply, Slot
 from queues.clock import Clock
 from queues.produce_envelope import TOGETHER_REPLIES, requests_in, together
 from queues.wire import ingest_pb2 as pb
@@ -14,33 +15,23 @@ QUIET: Final = 1.5
 #: The most unanswered requests of one stream, and their bytes. The server reads no further ones until then.
 OUTSTANDING: Final = 1_024
 OUTSTANDING_BYTES: Final = 8 * 1024 * 1024
+#: The most requests of one message that are taken at once.
+_AT_ONCE: Final = 256
 
-Settle = Callable[[pb.ProduceReply | None], None]
+#: Takes requests that came together, and their slots; settles each slot once, at any time.
+Take = Callable[[Sequence[bytes], Sequence[Slot]], None]
 
 
 class UnknownOutcomeError(Exception):
     """A request has no certain outcome, so the stream ends without an answer to it."""
 
 
-class _Slot:
-    """The place of one request's reply in the order of the stream."""
-
-    __slots__ = ("is_settled", "reply", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.reply: pb.ProduceReply | None = None
-        self.is_settled = False
-
-
 class ProduceStream:
     """Reads messages with `read` in one thread, and yields their replies in another."""
 
-    def __init__(self, take: Callable[[bytes, Settle], None], clock: Clock) -> None:
-        """Pass each request to *take*, with a function that settles the request once, from any thread."""
-        self._take = take
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._size = 0
         self._changed = threading.Condition()
         # The most replies of one message: one until the producer has shown that it knows such messages.
@@ -50,8 +41,8 @@ class ProduceStream:
         self._is_refused = False
         self._last_used = clock.monotonic()
 
-    def read(self, messages: Iterable[bytes]) -> None:
-        """Take *messages* until they end, or the stream does."""
+    def read(self, messages: Iterable[bytes], take: Take) -> None:
+        """Pass *messages* to *take* until they end, or the stream does."""
         is_first = True
         try:
             for message in messages:
@@ -59,14 +50,26 @@ class ProduceStream:
                 if requests and is_first:
                     self._together = TOGETHER_REPLIES
                 is_first = False
-                for request in requests or (message,):
-                    slot = _Slot(len(request))
-                    if not self._enter(slot):
+                for some in _parts(requests or (message,)):
+                    slots = [Slot(len(request)) for request in some]
+                    if not self._enter(slots):
                         return
-                    self._take(request, self._settler(slot))
+                    take(some, slots)
         finally:
             with self._changed:
                 self._is_read = True
+                self._changed.notify_all()
+
+    def settle(self, replies: Sequence[tuple[Slot, Reply]]) -> None:
+        """See `Settle`."""
+        with self._changed:
+            for slot, reply in replies:
+                slot.reply, slot.is_settled = reply, True
+                if _is_last(reply):
+                    # The stream ends with this slot, so nothing more is taken from it.
+                    self._is_refused = True
+            # Only the first slot can go on.
+            if self._slots and self._slots[0].is_settled:
                 self._changed.notify_all()
 
     def replies(self) -> Iterator[pb.ProduceReply]:
@@ -93,36 +96,24 @@ class ProduceStream:
             self._is_over = True
             self._changed.notify_all()
 
-    def _enter(self, slot: _Slot) -> bool:
-        """Add a slot once there is room; return False if the stream is over."""
+    def _enter(self, slots: Sequence[Slot]) -> bool:
+        """Add *slots* once there is room for all; return False if the stream is over."""
+        size = sum(slot.size for slot in slots)
         with self._changed:
             while (
                 self._slots
                 and not self._is_over
                 and not self._is_refused
-                and (len(self._slots) >= OUTSTANDING or self._size + slot.size > OUTSTANDING_BYTES)
+                and (len(self._slots) + len(slots) > OUTSTANDING or self._size + size > OUTSTANDING_BYTES)
             ):
                 self._changed.wait()
             if self._is_over or self._is_refused:
                 return False
-            self._slots.append(slot)
-            self._size += slot.size
+            self._slots.extend(slots)
+            self._size += size
             return True
 
-    def _settler(self, slot: _Slot) -> Settle:
-        def settle(reply: pb.ProduceReply | None) -> None:
-            with self._changed:
-                slot.reply, slot.is_settled = reply, True
-                if reply is None or reply.HasField("refusal"):
-                    # The stream ends with this slot, so nothing more is taken from it.
-                    self._is_refused = True
-                # Only the first slot can go on.
-                if self._slots and self._slots[0] is slot:
-                    self._changed.notify_all()
-
-        return settle
-
-    def _next(self) -> list[pb.ProduceReply | None]:
+    def _next(self) -> list[Reply]:
         """Return the replies of the first slots once they are settled; none at the end of the stream."""
         with self._changed:
             while True:
@@ -138,13 +129,23 @@ class ProduceStream:
                     return []
                 self._changed.wait(None if self._slots else QUIET - quiet)
 
-    def _settled(self) -> list[pb.ProduceReply | None]:
+    def _settled(self) -> list[Reply]:
         """Remove the settled slots at the front, up to a refusal; return their replies."""
-        replies: list[pb.ProduceReply | None] = []
+        replies: list[Reply] = []
         while self._slots and self._slots[0].is_settled and len(replies) < self._together:
             slot = self._slots.popleft()
             self._size -= slot.size
             replies.append(slot.reply)
-            if slot.reply is None or slot.reply.HasField("refusal"):
+            if _is_last(slot.reply):
                 break
         return replies
+
+
+def _is_last(reply: Reply) -> bool:
+    """Return whether the stream ends after *reply*."""
+    return reply is None or reply.HasField("refusal")
+
+
+def _parts(requests: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for begin in range(0, len(requests), _AT_ONCE):
+        yield requests[begin : begin + _AT_ONCE]

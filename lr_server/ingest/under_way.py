@@ -10,7 +10,7 @@ UNDER_WAY: Final = Room(65_536, 256 * 1024 * 1024)
 
 
 class UnderWay:
-    """Counts requests; for any threads. A single request may be on its way, however large."""
+    """Counts requests; for any threads. The first requests may be on their way, however large."""
 
     def __init__(self, limits: Room = UNDER_WAY) -> None:
         """Begin without a request."""
@@ -18,18 +18,18 @@ class UnderWay:
         self._guard = threading.Lock()
         self._requests = self._size = 0
 
-    def enter(self, size: int) -> str:
-        """Count a request of *size* bytes; return why it cannot go on, empty if it can."""
+    def enter(self, more: Room) -> str:
+        """Count *more* requests; return why they cannot go on, empty if they do."""
         with self._guard:
             requests, most = self._requests, self._limits
-            if requests and (requests >= most.requests or self._size + size > most.size):
+            if requests and (requests + more.requests > most.requests or self._size + more.size > most.size):
                 return f"as many requests as may be under way ({requests}) wait for the leader: send this later"
-            self._requests += 1
-            self._size += size
+            self._requests += more.requests
+            self._size += more.size
             return ""
 
-    def leave(self, size: int) -> None:
-        """Note the answer to a request of *size* bytes, or its end without one."""
+    def leave(self, answered: Room) -> None:
+        """Note the answers to requests, or their end without one."""
         with self._guard:
-            self._requests -= 1
-            self._size -= size
+            self._requests -= answered.requests
+            self._size -= answered.size

@@ -2,25 +2,19 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from lr_server.ingest.pending import Pending
 from queues.clock import Clock
-from queues.send_log.producers import ProducerKey, Production
-from queues.wire import ingest_pb2 as pb
+from queues.send_log.producers import ProducerKey
 
 #: The longest wait for further requests, in seconds.
 LINGER: Final = 0.002
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pending:
-    """A request that waits. `settle` takes its reply; None if only a repeated request can tell the outcome."""
-
-    production: Production
-    size: int
-    settle: Callable[[pb.ProduceReply | None], None]
+# The most requests of a producer that follow one another in a group.
+_LONGEST_TURN: Final = 64
+# The most groups until a waiting producer has its turn, unless more producers wait than so many groups hold.
+_GROUPS_AWAY: Final = 4
 
 
 class Room(NamedTuple):
@@ -30,15 +24,17 @@ class Room(NamedTuple):
     size: int
 
 
-def full(taken: Room, own: Room, size: int, limits: Room) -> str:
-    """Return why a request of *size* bytes cannot wait; empty if it can. Pure.
+def full(taken: Room, own: Room, more: Room, limits: Room) -> str:
+    """Return why *more* requests of a producer cannot wait; empty if they can. Pure.
 
-    *taken* is the size of all waiting requests, and *own* that of its producer's. A single request may wait, however
+    *taken* is the size of all waiting requests, and *own* that of the producer's. The first ones may wait, however
     large.
     """
-    if own.requests and (own.requests >= limits.requests // 4 or own.size + size > limits.size // 4):
+    if own.requests and (
+        own.requests + more.requests > limits.requests // 4 or own.size + more.size > limits.size // 4
+    ):
         return f"{own.requests} requests of this producer wait, as many as one may have here: wait for answers"
-    if taken.requests and (taken.requests >= limits.requests or taken.size + size > limits.size):
+    if taken.requests and (taken.requests + more.requests > limits.requests or taken.size + more.size > limits.size):
         return f"{taken.requests} requests wait at this server, as many as it takes: send this one again later"
     return ""
 
@@ -46,6 +42,14 @@ def full(taken: Room, own: Room, size: int, limits: Room) -> str:
 def is_enough(waiting: int, expected: int, size: int, most: Room) -> bool:
     """Return whether a group is complete without more requests; *expected* is the size of a usual group. Pure."""
     return waiting >= min(expected, most.requests) or size >= most.size
+
+
+def turn(producers: int, group: int) -> int:
+    """Return the most requests of one turn, if *producers* wait, and a group has *group* requests. Pure.
+
+    A long turn needs fewer messages with replies. Each producer still has its turn within `_GROUPS_AWAY` groups.
+    """
+    return max(1, min(_LONGEST_TURN, _GROUPS_AWAY * group // max(producers, 1)))
 
 
 class _Queue:
@@ -56,6 +60,19 @@ class _Queue:
     def __init__(self) -> None:
         self.requests: deque[Pending] = deque()
         self.size = 0
+
+    def take(self, room: Room, *, is_first: bool) -> list[Pending]:
+        """Remove and return the first requests that fit into *room*; *is_first*: the very first one always fits."""
+        taken: list[Pending] = []
+        size = 0
+        while self.requests and len(taken) < room.requests:
+            more = self.requests[0].slot.size
+            if size + more > room.size and not (is_first and not taken):
+                break
+            taken.append(self.requests.popleft())
+            size += more
+        self.size -= size
+        return taken
 
 
 class Waiting:
@@ -77,28 +94,30 @@ class Waiting:
         """The number of waiting requests."""
         return self._requests
 
-    def put(self, request: Pending) -> str:
-        """Add a request; return why it cannot wait, empty if it does."""
-        key = request.production.key
+    def put(self, requests: Sequence[Pending]) -> str:
+        """Add requests of one producer; return why they cannot wait, empty if they do."""
+        key = requests[0].production.key
+        more = Room(len(requests), sum(request.slot.size for request in requests))
         with self._changed:
             if self._closed:
                 return self._closed
             queue = self._queues.get(key) or _Queue()
             own = Room(len(queue.requests), queue.size)
-            if reason := full(Room(self._requests, self._size), own, request.size, self._limits):
+            if reason := full(Room(self._requests, self._size), own, more, self._limits):
                 return reason
-            queue.requests.append(request)
-            queue.size += request.size
+            queue.requests.extend(requests)
+            queue.size += more.size
             self._queues[key] = queue
-            self._requests += 1
-            self._size += request.size
+            was_empty = not self._requests
+            self._requests += more.requests
+            self._size += more.size
             # A thread that waits for a group sleeps on until its group is complete.
-            if self._requests == 1 or self._is_complete():
+            if was_empty or self._is_complete():
                 self._changed.notify()
             return ""
 
     def take(self) -> list[Pending]:
-        """Wait for requests and return a group of them, in turns of the producers; nothing after `close`."""
+        """Wait for requests; return a group of them in turns of the producers, as `turn`; nothing after `close`."""
         with self._changed:
             while not self._queues and not self._closed:
                 self._changed.wait()
@@ -133,18 +152,19 @@ class Waiting:
     def _next_group(self) -> list[Pending]:
         group: list[Pending] = []
         size = 0
+        most = turn(len(self._queues), self._group.requests)
         while self._queues and len(group) < self._group.requests:
             key, queue = next(iter(self._queues.items()))
-            if group and size + queue.requests[0].size > self._group.size:
+            room = Room(min(most, self._group.requests - len(group)), self._group.size - size)
+            requests = queue.take(room, is_first=not group)
+            if not requests:
                 break
-            request = queue.requests.popleft()
-            queue.size -= request.size
             del self._queues[key]
             if queue.requests:
                 # The producer goes behind the others.
                 self._queues[key] = queue
-            size += request.size
-            group.append(request)
+            size += sum(request.slot.size for request in requests)
+            group += requests
         self._requests -= len(group)
         self._size -= size
         return group

@@ -6,9 +6,10 @@ from typing import Final
 from discovery.threads import OnEnded
 from lr_server.ingest.answers import Answers
 from lr_server.ingest.counters import IngestCounters
+from lr_server.ingest.pending import Pending, settle_all
 from lr_server.ingest.refusal import Refusal, refused
 from lr_server.ingest.storing import Storing, reply_for
-from lr_server.ingest.waiting import Pending, Room, Waiting
+from lr_server.ingest.waiting import Room, Waiting
 from queues.clock import Clock
 from queues.send_log.port import TickRows
 from queues.send_log.producers import Store, StoreOutcome
@@ -61,8 +62,8 @@ class IngestWork:
 
         Wait at most *patience* seconds for the tick that makes stored requests durable.
         """
-        for pending in self.waiting.close(reason):
-            pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, reason)))
+        refusal = Refusal(pb.ProduceRefusal.TRANSIENT, reason)
+        settle_all((pending, refused(pending.production.sequence, refusal)) for pending in self.waiting.close(reason))
         self.storing.join()
         if self._answers is not None:
             self._answers.stop(patience)
@@ -87,6 +88,7 @@ class IngestWork:
         if self._answers is not None:
             self._answers.answer(group, outcomes)
             return
-        # The last one first: the stream that waits for the first one then finds all its replies, in one message.
-        for pending, outcome in reversed(list(zip(group, outcomes, strict=True))):
-            pending.settle(reply_for(pending, outcome, outcome.position))
+        settle_all(
+            (pending, reply_for(pending, outcome, outcome.position))
+            for pending, outcome in zip(group, outcomes, strict=True)
+        )

@@ -6,7 +6,7 @@ the last change, which each write of entries reads, with that of the facts.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -88,6 +88,19 @@ def refused_destinations(connection: Connection, client: str, entries: Sequence[
     except (UnknownDestinationError, LinkEndedError) as error:
         return str(error)
     return ""
+
+
+def refused_each(connection: Connection, requests: Iterable[tuple[str, Sequence[NewEntry]]]) -> list[str]:
+    """Return the sentence of `refused_destinations` about each request, a client's entries; equal sets count once."""
+    known: dict[tuple[int, ...], str] = {}
+    refused: list[str] = []
+    for client, entries in requests:
+        # The number of a set names the client too.
+        sets = tuple([entry.destinations.number for entry in entries])
+        if sets not in known:
+            known[sets] = refused_destinations(connection, client, entries)
+        refused.append(known[sets])
+    return refused
 
 
 def known_change(connection: Connection) -> int:

@@ -16,7 +16,7 @@ from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.transactions import reading
 from queues.errors import LrqError, TrimmedError, first_line
 from queues.positions import Position, PositionToken, Visibility
-from queues.send_log.destination_check import LINK_ENDED, known_change, refused_destinations
+from queues.send_log.destination_check import LINK_ENDED, known_change, refused_each
 from queues.send_log.history import current_branch, tick_covering
 from queues.send_log.port import TickLimits
 from queues.send_log.postgresql.outbox import SLOT
@@ -162,12 +162,12 @@ class PostgresqlStore:
 
     def _store_together(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome] | None:
         with self._direct.connected() as connection:
-            doubts = [refused_destinations(connection, request.key.client, request.entries) for request in requests]
+            doubts = refused_each(connection, ((request.key.client, request.entries) for request in requests))
             return store_together(connection, requests, doubts, created_us)
 
     def _store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         with self._direct.connected() as connection:
-            doubts = [refused_destinations(connection, request.key.client, request.entries) for request in requests]
+            doubts = refused_each(connection, ((request.key.client, request.entries) for request in requests))
             sent = [
                 _asking(request) if doubt or not request.sequence else _writing(connection, request, created_us)
                 for request, doubt in zip(requests, doubts, strict=True)

@@ -11,7 +11,7 @@ from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.positions import Position, PositionToken, Visibility
 from queues.send_log.branches import newest_branch
-from queues.send_log.destination_check import forget_old_facts, refused_destinations
+from queues.send_log.destination_check import forget_old_facts, refused_each
 from queues.send_log.links import last_change
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.port import TickLimits
@@ -88,15 +88,13 @@ class _Group:
         """Decide on each request, and write the accepted ones together."""
         forget_old_facts(self._connection, last_change(self._connection))
         group = RequestGroup(_lasts(self._connection, {request.key for request in requests}), self._accept)
-        outcomes = [self._placed(group.decide(request, self._doubt(request))) for request in requests]
+        doubts = refused_each(self._connection, ((request.key.client, request.entries) for request in requests))
+        outcomes = [self._placed(group.decide(request, doubt)) for request, doubt in zip(requests, doubts, strict=True)]
         if self._accepted:
             write_all(self._connection, self._accepted, created_us)
             rows = [{**key._asdict(), **last._asdict(), "updated_us": created_us} for key, last in group.moved.items()]
             self._connection.execute(_MOVE, rows)
         return outcomes
-
-    def _doubt(self, request: Production) -> str:
-        return refused_destinations(self._connection, request.key.client, request.entries)
 
     def _accept(self, request: Production) -> AcceptedRequest:
         client = request.key.client

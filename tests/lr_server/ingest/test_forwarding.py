@@ -1,19 +1,23 @@
 """A server beside the leader passes requests on, or tells at once why it cannot."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from lr_server.ingest import forwarding
 from lr_server.ingest.forwarding import Upstream
+from lr_server.ingest.pending import Reply, Settle, Slot
 from lr_server.ingest.servicer import IngestServicer
-from lr_server.ingest.stream import Settle
 from queues.clock import SYSTEM_CLOCK
 from queues.wire import ingest_pb2 as pb
 from sink import serve
 from tests.lr_server.ingest.test_servicer import NoSink
 from tests.waiting import eventually
+
+
+def ignore(_replies: Sequence[tuple[Slot, Reply]]) -> None:
+    """Take replies that nobody waits for."""
 
 
 @pytest.mark.timeout(60)
@@ -23,20 +27,23 @@ def test_a_leader_that_has_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        told = forwarding.open_upstream(endpoint, None)
+        told = forwarding.open_upstream(endpoint, None, ignore)
     assert told == f"the server that stores requests, at {endpoint}, cannot be reached from here"
 
 
 def test_a_malformed_endpoint_is_told():
-    assert "nowhere" in str(forwarding.open_upstream("nowhere", None))
+    assert "nowhere" in str(forwarding.open_upstream("nowhere", None, ignore))
 
 
 class Leader:
     """The intake of a leader, which answers requests but b"silence"."""
 
-    def take(self, message: bytes, settle: Settle) -> None:
-        if message != b"silence":
-            settle(pb.ProduceReply(sequence=1))
+    def __init__(self, settle: Settle) -> None:
+        self.settle = settle
+
+    def take(self, requests: Sequence[bytes], slots: Sequence[Slot]) -> None:
+        answered = [slot for request, slot in zip(requests, slots, strict=True) if request != b"silence"]
+        self.settle([(slot, pb.ProduceReply(sequence=1)) for slot in answered])
 
     def close(self) -> None:
         """Hold nothing."""
@@ -44,17 +51,17 @@ class Leader:
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    servicer = IngestServicer(lambda _: Leader(), SYSTEM_CLOCK)  # type: ignore[arg-type, return-value]
+    servicer = IngestServicer(lambda _, settle: Leader(settle), SYSTEM_CLOCK)  # type: ignore[arg-type, return-value]
     with serve(NoSink(), ["tcp://127.0.0.1:0"], more=[servicer.handlers()], more_streams=8) as service:
         yield service.endpoints[0]
 
 
 def opened(endpoint: str) -> Upstream:
     """Return a stream to the leader that has answered a request."""
-    upstream = forwarding.open_upstream(endpoint, None)
+    replies: list[Sequence[tuple[Slot, Reply]]] = []
+    upstream = forwarding.open_upstream(endpoint, None, replies.append)
     assert isinstance(upstream, Upstream)
-    replies: list[pb.ProduceReply | None] = []
-    assert upstream.send(b"request", replies.append)
+    assert upstream.send([b"request"], [Slot(7)])
     eventually(lambda: replies)
     return upstream
 
@@ -65,9 +72,8 @@ def test_a_stream_that_ends_after_all_answers_leaves_its_connection_to_others(
 ) -> None:
     first, second = opened(endpoint), opened(endpoint)
     assert first._shared is second._shared
-    ended: list[pb.ProduceReply | None] = []
     if request_at_the_end:
-        first.send(request_at_the_end, ended.append)
+        first.send([request_at_the_end], [Slot(7)])
     first.close()
     eventually(lambda: first._shared.users == 1)
     third = opened(endpoint)

@@ -1,14 +1,11 @@
 """A request that would go another way than the unanswered ones of its stream is refused for now."""
 
-from lr_server.ingest.counters import IngestCounters
-from lr_server.ingest.intake import Intake, IntakeRules, Leader
+from lr_server.ingest.intake import Leader
 from lr_server.ingest.one_way import HERE, OneWay
-from lr_server.ingest.refusal import Refusal, stored
-from lr_server.ingest.request_check import RequestLimits
-from lr_server.ingest.under_way import UnderWay
-from lr_server.ingest.waiting import Pending
-from lr_server.setting_types import ProducerRule
+from lr_server.ingest.pending import settle_all
+from lr_server.ingest.refusal import stored
 from queues.wire import ingest_pb2 as pb
+from tests.lr_server.ingest.intake_stream import IntakeStream, request
 
 ELSEWHERE = "ipc:///nowhere"
 
@@ -24,37 +21,28 @@ def test_a_way_changes_only_without_unanswered_requests():
     assert not way.enter(HERE)
 
 
-class Keeping:
-    """A desk that keeps its requests unanswered."""
-
-    def __init__(self) -> None:
-        self.kept: list[Pending] = []
-
-    def admit(self, pending: Pending) -> Refusal | None:
-        self.kept.append(pending)
-        return None
-
-
 def test_a_later_request_never_overtakes_an_unanswered_one_on_another_way():
-    leader, desk = [Leader(is_me=True)], Keeping()
-    limits = RequestLimits(10_000, 1_000, 10, rules={"*": ProducerRule()})
-    rules = IntakeRules("paris", limits, lambda: leader[0], lambda: None, IngestCounters(), UnderWay())
-    intake = Intake(desk, rules, None)
-    replies: list[pb.ProduceReply | None] = []
+    stream = IntakeStream()
 
     def take(sequence: int) -> None:
-        message = pb.ProducedMessage(payload=b"x", destinations=["tokyo"])
-        request = pb.ProduceRequest(client="policy", producer="meter", sequence=sequence, messages=[message])
-        intake.take(request.SerializeToString(), replies.append)
+        stream.take(request(sequence))
 
     take(1)
-    leader[0] = Leader(is_me=False, endpoint=ELSEWHERE)
+    stream.leader = Leader(is_me=False, endpoint=ELSEWHERE)
     take(2)
-    (refused,) = replies
-    assert refused is not None
-    assert refused.refusal.kind == pb.ProduceRefusal.TRANSIENT
-    assert "another server begins to store requests now" in refused.refusal.reason
-    desk.kept[0].settle(stored(1, "", None))
-    leader[0] = Leader(is_me=True)
+    (refused,) = stream.refusals
+    assert refused.kind == pb.ProduceRefusal.TRANSIENT
+    assert "another server begins to store requests now" in refused.reason
+    settle_all([(stream.kept[0], stored(1, "", None))])
+    stream.leader = Leader(is_me=True)
     take(2)
-    assert [pending.production.sequence for pending in desk.kept] == [1, 2]
+    assert stream.sequences == [1, 2]
+
+
+def test_requests_that_are_answered_together_leave_the_way_together():
+    stream = IntakeStream()
+    stream.take(*(request(sequence) for sequence in range(1, 6)))
+    settle_all((pending, stored(1, "", None)) for pending in stream.kept)
+    stream.leader = Leader(is_me=False)
+    stream.take(request(6))
+    assert [refusal.kind for refusal in stream.refusals] == [pb.ProduceRefusal.NOT_LEADER]

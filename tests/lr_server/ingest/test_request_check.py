@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lr_server.ingest.refusal import Refusal
-from lr_server.ingest.request_check import MAX_FIELDS, RequestLimits, check, parse
+from lr_server.ingest.request_check import MAX_FIELDS, RequestChecks, RequestLimits, parse
 from lr_server.setting_types import ProducerRule
 from queues.send_log.producers import MAX_SEQUENCE, Production
 from queues.wire import ingest_pb2 as pb
@@ -29,7 +29,7 @@ def test_a_good_request_becomes_entries_in_its_order() -> None:
     request = asked(
         7, {"payload": b"a", "item_key": "i"}, {"payload": b"", "partition_key": "p", "headers": {"b": "2", "a": "1"}}
     )
-    made = check(request, LIMITS, None)
+    made = RequestChecks(LIMITS).check(request, None)
     assert isinstance(made, Production)
     assert (made.key, made.sequence) == (("meters", "p"), 7)
     assert [(e.payload, e.item_key, e.partition_key, e.headers) for e in made.entries] == [
@@ -40,7 +40,7 @@ def test_a_good_request_becomes_entries_in_its_order() -> None:
 
 
 def test_a_question_has_no_messages() -> None:
-    assert check(asked(0), LIMITS, None) == Production(("meters", "p"), 0, [])
+    assert RequestChecks(LIMITS).check(asked(0), None) == Production(("meters", "p"), 0, [])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_question_has_no_messages() -> None:
     ],
 )
 def test_each_mistake_has_one_kind_and_one_sentence(request_: pb.ProduceRequest, kind: int, words: str) -> None:
-    refusal = check(request_, LIMITS, None)
+    refusal = RequestChecks(LIMITS).check(request_, None)
     assert isinstance(refusal, Refusal)
     assert refusal.kind == kind
     assert words in refusal.reason
@@ -73,11 +73,11 @@ def test_each_mistake_has_one_kind_and_one_sentence(request_: pb.ProduceRequest,
 def test_a_destination_outside_the_rules_is_not_allowed() -> None:
     rules = {"p": ProducerRule(clients=["meters"], destinations=["lima"])}
     limits = RequestLimits(1_000, 10, 3, rules=rules)
-    refusal = check(asked(1, {"destinations": ["lima"]}, {"destinations": ["tokyo"]}), limits, None)
+    refusal = RequestChecks(limits).check(asked(1, {"destinations": ["lima"]}, {"destinations": ["tokyo"]}), None)
     assert isinstance(refusal, Refusal)
     assert refusal.kind == Kind.NOT_ALLOWED
-    assert isinstance(check(asked(1, {"destinations": ["lima"]}), limits, {"p"}), Production)
-    assert isinstance(check(asked(1, {"destinations": ["lima"]}), limits, {"q"}), Refusal)
+    assert isinstance(RequestChecks(limits).check(asked(1, {"destinations": ["lima"]}), {"p"}), Production)
+    assert isinstance(RequestChecks(limits).check(asked(1, {"destinations": ["lima"]}), {"q"}), Refusal)
 
 
 def test_a_request_above_the_limit_of_bytes_is_not_even_read() -> None:
@@ -101,4 +101,26 @@ def test_no_message_raises_an_error(message: bytes) -> None:
     if isinstance(request, Refusal):
         assert request.kind == Kind.INVALID
     else:
-        assert isinstance(check(request, LIMITS, None), Production | Refusal)
+        assert isinstance(RequestChecks(LIMITS).check(request, None), Production | Refusal)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["meters", "rules"]),
+            st.sampled_from(["p", "q"]),
+            st.sampled_from([["tokyo"], ["lima"], ["tokyo", "lima"], ["no site"]]),
+            st.sampled_from([None, frozenset({"p"})]),
+        ),
+        max_size=8,
+    )
+)
+def test_what_a_stream_remembers_changes_no_answer(
+    asks: list[tuple[str, str, list[str], frozenset[str] | None]],
+) -> None:
+    rules = {"p": ProducerRule(destinations=["tokyo"]), "q": ProducerRule()}
+    limits = RequestLimits(1_000, 10, 3, clients=frozenset({"meters"}), rules=rules)
+    checks = RequestChecks(limits)
+    for client, producer, destinations, certified in asks:
+        request = asked(1, {"destinations": destinations}, client=client, producer=producer)
+        assert checks.check(request, certified) == RequestChecks(limits).check(request, certified)

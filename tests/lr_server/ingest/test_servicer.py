@@ -7,6 +7,7 @@ import grpc
 import pytest
 
 from lr_server.ingest.intake import Intake
+from lr_server.ingest.pending import Settle
 from lr_server.ingest.servicer import STREAMS_PER_CALLER, IngestServicer
 from queues.clock import SYSTEM_CLOCK
 from queues.wire import replication_pb2 as pb
@@ -27,7 +28,7 @@ class NoSink:
         """Hold nothing."""
 
 
-def refuse(_certified: Collection[str] | None) -> Intake:
+def refuse(_certified: Collection[str] | None, _settle: Settle) -> Intake:
     raise RuntimeError("the machine has no thread left")
 
 

@@ -3,15 +3,10 @@
 import pytest
 
 from discovery.rings import Share, ring_of
-from lr_server.ingest.counters import IngestCounters
-from lr_server.ingest.intake import Intake, IntakeRules, Leader
-from lr_server.ingest.refusal import Refusal
-from lr_server.ingest.request_check import RequestLimits
+from lr_server.ingest.intake import Leader
 from lr_server.ingest.share_check import foreign_key
-from lr_server.ingest.under_way import UnderWay
-from lr_server.ingest.waiting import Pending
-from lr_server.setting_types import ProducerRule
 from queues.wire import ingest_pb2 as pb
+from tests.lr_server.ingest.intake_stream import IntakeStream, request
 
 KEYS = [f"meter-{number}" for number in range(40)]
 
@@ -35,38 +30,16 @@ def test_entries_without_a_key_and_the_entries_of_a_single_ring_are_taken():
     assert [foreign_key([key], Share(0, 1)) for key in KEYS] == [""] * len(KEYS)
 
 
-class Keeping:
-    """A desk that keeps its requests."""
-
-    def __init__(self) -> None:
-        self.kept: list[Pending] = []
-
-    def admit(self, pending: Pending) -> Refusal | None:
-        self.kept.append(pending)
-        return None
-
-
-def request(sequence: int, key: str) -> bytes:
-    message = pb.ProducedMessage(payload=b"x", destinations=["tokyo"], partition_key=key)
-    made = pb.ProduceRequest(client="policy", producer="meter", sequence=sequence, messages=[message])
-    return made.SerializeToString()
-
-
 def test_only_the_leader_refuses_since_another_server_does_not_know_which_requests_are_stored():
-    leader, desk = [Leader(is_me=True)], Keeping()
-    limits = RequestLimits(10_000, 1_000, 10, rules={"*": ProducerRule()})
-    rules = IntakeRules("paris-0", limits, lambda: leader[0], lambda: None, IngestCounters(), UnderWay(), Share(0, 3))
-    replies: list[pb.ProduceReply | None] = []
+    stream = IntakeStream(Share(0, 3))
     mine, other = (next(key for key in KEYS if ring_of(key, 3) == number) for number in (0, 1))
-    intake = Intake(desk, rules, None)
-    intake.take(request(1, mine), replies.append)
-    intake.take(request(2, other), replies.append)
-    assert [pending.production.sequence for pending in desk.kept] == [1]
-    (refused,) = replies
-    assert refused is not None
-    assert (refused.sequence, refused.refusal.kind) == (2, pb.ProduceRefusal.NOT_ALLOWED)
-    assert "belongs to ring 1" in refused.refusal.reason
-    leader[0] = Leader(is_me=False)
-    Intake(desk, rules, None).take(request(2, other), replies.append)
-    assert replies[-1] is not None
-    assert replies[-1].refusal.kind == pb.ProduceRefusal.NOT_LEADER
+    stream.take(request(1, key=mine))
+    stream.take(request(2, key=other))
+    assert stream.sequences == [1]
+    (refused,) = stream.refusals
+    assert refused.kind == pb.ProduceRefusal.NOT_ALLOWED
+    assert "belongs to ring 1" in refused.reason
+    elsewhere = IntakeStream(Share(0, 3))
+    elsewhere.leader = Leader(is_me=False)
+    elsewhere.take(request(2, key=other))
+    assert [refusal.kind for refusal in elsewhere.refusals] == [pb.ProduceRefusal.NOT_LEADER]

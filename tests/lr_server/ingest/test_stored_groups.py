@@ -1,12 +1,14 @@
 """The count of stored groups never goes back: a counter that does looks like one of a new server."""
 
+from collections.abc import Sequence
+
 import pytest
 from sqlalchemy import Engine
 
 from lr_server import Settings
 from lr_server.ingest.ingest import Ingest
 from lr_server.ingest.intake import Leader
-from lr_server.ingest.waiting import Pending
+from lr_server.ingest.pending import Pending, Reply, Slot
 from queues.clock import SYSTEM_CLOCK
 from queues.destinations import destination_set
 from queues.names import ClientName
@@ -14,7 +16,6 @@ from queues.send_log.outbox import NewEntry
 from queues.send_log.port import TickLimits
 from queues.send_log.producers import ProducerKey, Production
 from queues.send_log.sqlite.producers import SqliteStore
-from queues.wire import ingest_pb2 as pb
 from tests.waiting import eventually
 
 CLIENT = ClientName("policy")
@@ -36,9 +37,10 @@ def test_the_count_stays_while_the_server_ends_to_store(site: Engine) -> None:
         site, settings, leader=lambda: Leader(is_me=True), followers=lambda: None, clock=SYSTEM_CLOCK, new_store=store
     )
     ingest.lead(lambda: None, lambda _: None)
-    replies: list[pb.ProduceReply | None] = []
+    replies: list[Sequence[tuple[Slot, Reply]]] = []
     entry = NewEntry(b"x", destination_set(CLIENT, ["tokyo"]), None, None, None)
-    assert ingest.admit(Pending(Production(ProducerKey(CLIENT, "p"), 1, [entry]), 1, replies.append)) is None
+    production = Production(ProducerKey(CLIENT, "p"), 1, [entry])
+    assert ingest.admit([Pending(production, Slot(1), replies.append)]) is None
     eventually(lambda: replies)
     ingest.follow()
     assert counts == [1]

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from lr_server.ingest.counters import IngestCounters
+from lr_server.ingest.pending import Pending, Reply, Slot
 from lr_server.ingest.storing import FORGOTTEN, Storing
-from lr_server.ingest.waiting import Pending, Room, Waiting
+from lr_server.ingest.waiting import Room, Waiting
 from queues.clock import SystemClock
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.send_log.producers import Last, Place, ProducerKey, Production, RequestVerdict, StoreOutcome
-from queues.wire import ingest_pb2 as pb
 from tests.waiting import eventually
 
 FULL = "the disk is full"
@@ -51,7 +51,7 @@ class Site:
     def __init__(self) -> None:
         self.clock = HandClock()
         self.told: list[str] = []
-        self.replies: list[pb.ProduceReply | None] = []
+        self.replies: list[Sequence[tuple[Slot, Reply]]] = []
         self.waiting = Waiting(Room(8, 1_000), Room(8, 1_000), self.clock)
         self.store = Unusable()
         self.storing = Storing(
@@ -63,7 +63,8 @@ class Site:
     def send(self) -> None:
         """Send one request, and wait until its group has ended."""
         ended = self.told.count("end")
-        self.waiting.put(Pending(Production(ProducerKey(ClientName("c"), "p"), 1, ()), 1, self.replies.append))
+        production = Production(ProducerKey(ClientName("c"), "p"), 1, ())
+        self.waiting.put([Pending(production, Slot(1), self.replies.append)])
         eventually(lambda: self.told.count("end") > ended)
 
 

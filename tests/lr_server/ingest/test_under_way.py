@@ -1,14 +1,14 @@
 """The requests that a server passes on to the leader are bounded for all its streams together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.intake import Intake, IntakeRules, Leader
+from lr_server.ingest.pending import Reply, Slot
 from lr_server.ingest.request_check import RequestLimits
 from lr_server.ingest.servicer import IngestServicer
-from lr_server.ingest.stream import Settle
 from lr_server.ingest.under_way import UnderWay
 from lr_server.ingest.waiting import Room
 from lr_server.setting_types import ProducerRule
@@ -22,8 +22,8 @@ from tests.waiting import eventually
 class StandingStill:
     """The intake of a leader that answers nothing."""
 
-    def take(self, message: bytes, settle: Settle) -> None:
-        """Keep the request."""
+    def take(self, requests: Sequence[bytes], slots: Sequence[Slot]) -> None:
+        """Keep the requests."""
 
     def close(self) -> None:
         """Hold nothing."""
@@ -31,7 +31,7 @@ class StandingStill:
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    servicer = IngestServicer(lambda _: StandingStill(), SYSTEM_CLOCK)  # type: ignore[arg-type, return-value]
+    servicer = IngestServicer(lambda *_: StandingStill(), SYSTEM_CLOCK)  # type: ignore[arg-type, return-value]
     with serve(NoSink(), ["tcp://127.0.0.1:0"], more=[servicer.handlers()], more_streams=8) as service:
         yield service.endpoints[0]
 
@@ -40,18 +40,23 @@ class Stream:
     """A stream of a producer at a server beside the leader."""
 
     def __init__(self, rules: IntakeRules) -> None:
-        self.intake = Intake(None, rules, None)  # type: ignore[arg-type]
-        self.replies: list[pb.ProduceReply | None] = []
+        self.intake = Intake(None, rules, None, self.settle)  # type: ignore[arg-type]
+        self.replies: list[Reply] = []
+
+    def settle(self, replies: Sequence[tuple[Slot, Reply]]) -> None:
+        """Keep the replies."""
+        self.replies += [reply for _, reply in replies]
 
     def take(self) -> None:
         message = pb.ProducedMessage(payload=b"x", destinations=["tokyo"])
         request = pb.ProduceRequest(client="policy", producer="meter", sequence=1, messages=[message])
-        self.intake.take(request.SerializeToString(), self.replies.append)
+        sent = request.SerializeToString()
+        self.intake.take([sent], [Slot(len(sent))])
 
     def close(self) -> None:
         """End the stream to the leader, if there is one."""
         forwarding = self.intake._forwarding
-        if forwarding is not None and forwarding._upstream is not None:
+        if forwarding._upstream is not None:
             channel = forwarding._upstream._shared.channel
             # gRPC looks at a new connection for a moment, and its thread fails if the connection is closed meanwhile.
             eventually(lambda: not channel._connectivity_state.polling)  # type: ignore[attr-defined]
@@ -80,21 +85,9 @@ def test_requests_on_their_way_to_the_leader_are_bounded(endpoint: str):
 
 def test_the_bytes_are_bounded_too():
     under_way = UnderWay(Room(10, 100))
-    assert under_way.enter(1_000) == ""
-    assert "as many requests as may be under way (1) wait" in under_way.enter(1)
-    under_way.leave(1_000)
-    assert under_way.enter(60) == ""
-    assert under_way.enter(60)
-    assert under_way.enter(40) == ""
-
-
-def test_a_request_that_cannot_be_passed_on_is_not_counted():
-    limits = RequestLimits(10_000, 1_000, 10, rules={"*": ProducerRule()})
-    nowhere = Leader(is_me=False)
-    rules = IntakeRules("paris", limits, lambda: nowhere, lambda: None, IngestCounters(), UnderWay(Room(1, 10_000)))
-    for _ in range(3):
-        stream = Stream(rules)
-        stream.take()
-        (refused,) = stream.replies
-        assert refused is not None
-        assert refused.refusal.kind == pb.ProduceRefusal.NOT_LEADER
+    assert under_way.enter(Room(1, 1_000)) == ""
+    assert "as many requests as may be under way (1) wait" in under_way.enter(Room(1, 1))
+    under_way.leave(Room(1, 1_000))
+    assert under_way.enter(Room(1, 60)) == ""
+    assert under_way.enter(Room(1, 60))
+    assert under_way.enter(Room(1, 40)) == ""

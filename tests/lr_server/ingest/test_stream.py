@@ -1,0 +1,99 @@
+"""One stream of requests: replies keep the order of the requests, and the unanswered ones are bounded."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from lr_server.ingest.pending import Slot
+from lr_server.ingest.refusal import Refusal, refused, stored
+from lr_server.ingest.stream import OUTSTANDING, ProduceStream, UnknownOutcomeError
+from queues.clock import SYSTEM_CLOCK
+from queues.produce_envelope import packed
+from queues.wire import ingest_pb2 as pb
+from tests.waiting import eventually
+
+
+class Taking:
+    """Keeps what a stream takes: the slots of each call."""
+
+    def __init__(self) -> None:
+        self.stream = ProduceStream(SYSTEM_CLOCK)
+        self.calls: list[Sequence[Slot]] = []
+
+    @property
+    def slots(self) -> list[Slot]:
+        """All slots so far."""
+        return [slot for slots in self.calls for slot in slots]
+
+    def read(self, messages: Sequence[bytes]) -> None:
+        """Read *messages* to their end."""
+        self.stream.read(messages, lambda _requests, slots: self.calls.append(slots))
+
+    def settle(self, *numbers: int) -> None:
+        """Store the requests with these numbers, from 1."""
+        self.stream.settle([(self.slots[number - 1], stored(number, "", None)) for number in numbers])
+
+
+@pytest.fixture
+def taking() -> Iterator[Taking]:
+    taking = Taking()
+    yield taking
+    taking.stream.end()
+
+
+def single(sequence: int) -> bytes:
+    return pb.ProduceRequest(client="c", producer="p", sequence=sequence).SerializeToString()
+
+
+def test_replies_come_in_the_order_of_the_requests_in_one_message(taking: Taking) -> None:
+    taking.read(list(packed(map(single, range(1, 6)))))
+    taking.settle(3, 2, 5)
+    taking.settle(1, 4)
+    (message,) = taking.stream.replies()
+    assert [reply.sequence for reply in message.replies] == [1, 2, 3, 4, 5]
+
+
+def test_nothing_follows_a_refusal(taking: Taking) -> None:
+    taking.read(list(packed(map(single, range(1, 4)))))
+    wrong = refused(2, Refusal(pb.ProduceRefusal.GAP, "a gap", 0))
+    taking.stream.settle([(taking.slots[1], wrong), (taking.slots[2], stored(3, "", None))])
+    taking.settle(1)
+    (message,) = taking.stream.replies()
+    assert [reply.HasField("refusal") for reply in message.replies] == [False, True]
+
+
+def test_an_unknown_outcome_ends_the_stream_after_the_replies_before_it(taking: Taking) -> None:
+    taking.read(list(packed(map(single, range(1, 4)))))
+    taking.stream.settle([(taking.slots[1], None)])
+    taking.settle(1, 3)
+    replies = taking.stream.replies()
+    assert next(replies).sequence == 1
+    with pytest.raises(UnknownOutcomeError):
+        next(replies)
+
+
+def test_a_message_with_many_requests_is_taken_in_parts_within_the_limit_of_the_stream(taking: Taking) -> None:
+    many = 3 * OUTSTANDING
+    reader = threading.Thread(target=taking.read, args=(list(packed(map(single, range(1, many + 1)))),))
+    reader.start()
+    answered = 0
+    while answered < many:
+        before = answered
+        eventually(lambda before=before: len(taking.slots) > before)  # type: ignore[misc]
+        upto = len(taking.slots)
+        assert upto - answered <= OUTSTANDING
+        taking.settle(*range(answered + 1, upto + 1))
+        while answered < upto:
+            answered += len(taking.stream._next())
+    reader.join()
+    assert len(taking.calls) > 3
+
+
+def test_a_reader_that_waits_for_room_ends_with_the_stream(taking: Taking) -> None:
+    reader = threading.Thread(target=taking.read, args=([single(number) for number in range(1, OUTSTANDING + 2)],))
+    reader.start()
+    eventually(lambda: len(taking.slots) == OUTSTANDING)
+    taking.stream.end()
+    reader.join(20)
+    assert not reader.is_alive()
