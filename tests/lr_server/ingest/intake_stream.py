@@ -27,8 +27,8 @@ class IntakeStream:
         self.leader = Leader(is_me=True)
         self.kept: list[Pending] = []
         self.settled: list[tuple[Slot, Reply]] = []
-        #: The refusal of each group of requests; None admits it.
-        self.lack: Refusal | None = None
+        #: The producers without room for a request.
+        self.full: set[str] = set()
         limits = RequestLimits(10_000, 1_000, 10, rules={"*": ProducerRule(destinations=["tokyo", "lima"])})
         rules = IntakeRules(
             "paris", limits, lambda: self.leader, lambda: None, IngestCounters(), under_way or UnderWay(), share
@@ -37,9 +37,10 @@ class IntakeStream:
 
     def admit(self, requests: Sequence[Pending]) -> Refusal | None:
         """See `Desk`."""
-        if self.lack is None:
-            self.kept += requests
-        return self.lack
+        if requests[0].production.key.producer in self.full:
+            return Refusal(pb.ProduceRefusal.FULL, "as many as one may have here")
+        self.kept += requests
+        return None
 
     def settle(self, replies: Sequence[tuple[Slot, Reply]]) -> None:
         """Keep the replies."""
@@ -50,6 +51,12 @@ class IntakeStream:
         slots = [Slot(len(each)) for each in requests]
         self.intake.take(requests, slots)
         return slots
+
+    def has_a_free_way(self) -> bool:
+        """Return whether a request may go another way than those before it."""
+        self.leader = Leader(is_me=False, endpoint="ipc:///elsewhere", lack="no server can store requests")
+        self.take(request(99))
+        return self.refusals[-1].kind == pb.ProduceRefusal.NO_FOLLOWER
 
     @property
     def sequences(self) -> list[int]:

@@ -207,3 +207,15 @@ def test_ticks_answer_requests_again_that_are_stored_after_the_sequencer_began_a
     answers.stop(60)
     assert replies.seqs == {number: number for number in range(1, MANY + 1)}
     assert not store.looked
+
+
+def test_a_tick_that_is_heard_before_the_outcomes_of_its_group_answers_them_without_a_look(store: Looked) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    answers.begin()
+    answers.ticked(tick(MANY))
+    answers.answer(*replies.group(MANY))
+    answers.start()
+    eventually(lambda: len(replies.seqs) == MANY)
+    answers.stop(60)
+    assert replies.seqs == {number: number for number in range(1, MANY + 1)}
+    assert not store.looked

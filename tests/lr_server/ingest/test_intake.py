@@ -2,7 +2,7 @@
 
 from discovery.rings import Share, ring_of
 from lr_server.ingest.intake import Leader
-from lr_server.ingest.refusal import Refusal
+from lr_server.ingest.pending import settle_all
 from lr_server.ingest.under_way import UnderWay
 from lr_server.ingest.waiting import Room
 from queues.wire import ingest_pb2 as pb
@@ -30,14 +30,19 @@ def test_a_message_that_cannot_be_read_ends_the_stream_after_those_before_it():
 
 def test_a_full_queue_refuses_the_first_of_the_requests_and_takes_none():
     stream = IntakeStream()
-    stream.lack = Refusal(pb.ProduceRefusal.FULL, "as many as it takes")
+    stream.full.add("meter")
     slots = stream.take(request(1), request(2))
     assert stream.sequences == []
     assert [slot for slot, _ in stream.settled] == [slots[0]]
-    # The way is free again.
-    stream.leader = Leader(is_me=False)
-    stream.take(request(1))
-    assert [refusal.kind for refusal in stream.refusals] == [pb.ProduceRefusal.FULL, pb.ProduceRefusal.NOT_LEADER]
+    assert stream.has_a_free_way()
+
+
+def test_nothing_behind_a_refused_request_is_taken_also_of_other_producers():
+    stream = IntakeStream()
+    stream.full.add("b")
+    stream.take(request(1, "a"), request(1, "b"), request(1, "c"))
+    assert [pending.production.key.producer for pending in stream.kept] == ["a"]
+    assert [refusal.kind for refusal in stream.refusals] == [pb.ProduceRefusal.FULL]
 
 
 def test_several_producers_of_one_stream_keep_their_order():
@@ -54,6 +59,9 @@ def test_a_key_of_another_ring_is_refused_after_those_before_it():
     assert stream.sequences == [1]
     assert [slot for slot, _ in stream.settled] == [slots[1]]
     assert stream.refusals[0].kind == pb.ProduceRefusal.NOT_ALLOWED
+    assert not stream.has_a_free_way()
+    settle_all([(stream.kept[0], None)])
+    assert stream.has_a_free_way()
 
 
 def test_requests_that_no_server_can_take_are_not_counted_as_under_way():

@@ -42,7 +42,7 @@ def test_a_later_request_never_overtakes_an_unanswered_one_on_another_way():
 def test_requests_that_are_answered_together_leave_the_way_together():
     stream = IntakeStream()
     stream.take(*(request(sequence) for sequence in range(1, 6)))
-    settle_all((pending, stored(1, "", None)) for pending in stream.kept)
-    stream.leader = Leader(is_me=False)
-    stream.take(request(6))
-    assert [refusal.kind for refusal in stream.refusals] == [pb.ProduceRefusal.NOT_LEADER]
+    settle_all((pending, stored(1, "", None)) for pending in stream.kept[:4])
+    assert not stream.has_a_free_way()
+    settle_all([(stream.kept[4], stored(5, "", None))])
+    assert stream.has_a_free_way()

@@ -1,5 +1,6 @@
 """One request is read and checked before anything is stored."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -104,17 +105,10 @@ def test_no_message_raises_an_error(message: bytes) -> None:
         assert isinstance(RequestChecks(LIMITS).check(request, None), Production | Refusal)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["meters", "rules"]),
-            st.sampled_from(["p", "q"]),
-            st.sampled_from([["tokyo"], ["lima"], ["tokyo", "lima"], ["no site"]]),
-            st.sampled_from([None, frozenset({"p"})]),
-        ),
-        max_size=8,
-    )
-)
+NAMES = list(product(["meters", "rules"], ["p", "q"], [["tokyo"], ["lima"]], [None, frozenset({"p"})]))
+
+
+@given(st.lists(st.sampled_from(NAMES), min_size=40, max_size=40))
 def test_what_a_stream_remembers_changes_no_answer(
     asks: list[tuple[str, str, list[str], frozenset[str] | None]],
 ) -> None:
@@ -124,3 +118,18 @@ def test_what_a_stream_remembers_changes_no_answer(
     for client, producer, destinations, certified in asks:
         request = asked(1, {"destinations": destinations}, client=client, producer=producer)
         assert checks.check(request, certified) == RequestChecks(limits).check(request, certified)
+
+
+@pytest.mark.parametrize(
+    ("client", "producer", "destination", "certified"),
+    [("rules", "q", "lima", None), ("meters", "p", "lima", None), ("meters", "q", "lima", frozenset({"p"}))],
+)
+def test_a_request_with_other_names_than_the_one_before_is_checked_anew(
+    client: str, producer: str, destination: str, certified: frozenset[str] | None
+) -> None:
+    rules = {"p": ProducerRule(destinations=["tokyo"]), "q": ProducerRule()}
+    checks = RequestChecks(RequestLimits(1_000, 10, 3, clients=frozenset({"meters"}), rules=rules))
+    allowed = asked(1, {"destinations": ["lima"]}, producer="q")
+    assert isinstance(checks.check(allowed, None), Production)
+    other = asked(2, {"destinations": [destination]}, client=client, producer=producer)
+    assert isinstance(checks.check(other, certified), Refusal)

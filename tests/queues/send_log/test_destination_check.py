@@ -1,17 +1,21 @@
 """Destinations that are refused at transmit: the site itself, and with strict servers every unknown name."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues.browse.api import Wanted, browse
+from queues.destinations import destination_set
 from queues.errors import DestinationsError, UnknownDestinationError
-from queues.names import SEND_LOG_ENTRIES, SiteId
+from queues.names import SEND_LOG_ENTRIES, ClientName, SiteId
 from queues.send_log import destination_check
-from queues.send_log.destination_check import refusal
+from queues.send_log.destination_check import refusal, refused_each
 from queues.send_log.known_sites import KnownSites, record_known
+from queues.send_log.outbox import NewEntry
 
 client = RoutingQueueSenderClient("policy")
 NAMES = st.sampled_from([SiteId(name) for name in ("paris", "tokyo", "lima", "oslo")])
@@ -97,3 +101,25 @@ def test_the_facts_are_read_once_and_not_with_each_call(site: Engine) -> None:
     transmit(site, "tokyo")
     transmit(site, "lima")
     assert [each for each in statements if "lrq_known_sites" in each] == []
+
+
+def test_each_request_has_its_own_sentence_and_equal_sets_are_checked_once(
+    site: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    check_one = destination_check.refused_destinations
+
+    def counted(connection: Connection, client: str, entries: Sequence[NewEntry]) -> str:
+        checked.append(client)
+        return check_one(connection, client, entries)
+
+    monkeypatch.setattr(destination_check, "refused_destinations", counted)
+    asked = [("a", ["lima"]), ("a", ["lima", "paris"]), ("b", ["paris"]), ("a", ["lima"]), ("b", ["lima"])]
+    requests = [
+        (name, [NewEntry(b"x", destination_set(ClientName(name), [each])) for each in destinations])
+        for name, destinations in asked
+    ]
+    with site.begin() as connection:
+        refused = refused_each(connection, requests)
+    assert ["is this site itself" in words for words in refused] == [False, True, True, False, False]
+    assert checked == ["a", "a", "b", "b"]
