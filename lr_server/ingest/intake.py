@@ -133,7 +133,8 @@ class Intake:
 
     def _admit(self, run: Sequence[_Asked]) -> tuple[int, Refusal | None]:
         """Let requests wait until one is refused; return the number of those that wait, and the refusal."""
-        place, problem = first_foreign([asked.production for asked in run], self._rules.share)
+        keys = ([entry.partition_key for entry in asked.production.entries] for asked in run)
+        place, problem = first_foreign(keys, self._rules.share) or (len(run), "")
         own = [Pending(asked.production, asked.slot, self._settle_one_way) for asked in run[:place]]
         if own and (refusal := self._desk.admit(own)) is not None:
             return 0, refusal

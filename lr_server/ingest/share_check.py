@@ -1,10 +1,9 @@
 """The keys that other rings take. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from discovery.rings import Share, ring_of
 from queues.names import MAX_NAME_LENGTH
-from queues.send_log.producers import Production
 
 
 def foreign_key(keys: Iterable[str | None], share: Share) -> str:
@@ -22,13 +21,12 @@ def foreign_key(keys: Iterable[str | None], share: Share) -> str:
     )
 
 
-def first_foreign(requests: Sequence[Production], share: Share) -> tuple[int, str]:
-    """Return the place of the first of *requests* with a foreign key, and the sentence of `foreign_key` about it.
+def first_foreign(requests: Iterable[Iterable[str | None]], share: Share) -> tuple[int, str] | None:
+    """Return the place of the first request with a foreign key, and the sentence of `foreign_key`; None if none has.
 
-    Without such a request, the place is the number of requests.
+    *requests* are the partition keys of each.
     """
-    if share.rings > 1:
-        for place, request in enumerate(requests):
-            if problem := foreign_key((entry.partition_key for entry in request.entries), share):
-                return place, problem
-    return len(requests), ""
+    if share.rings == 1:
+        return None
+    problems = ((place, foreign_key(keys, share)) for place, keys in enumerate(requests))
+    return next((found for found in problems if found[1]), None)

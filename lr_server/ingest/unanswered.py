@@ -86,7 +86,7 @@ class Unanswered:
                 self._answer(covered, place)
 
     def end(self, group: Sequence[Pending], outcomes: Sequence[StoreOutcome], now: float) -> None:
-        """Hear of the outcomes of the group that began: answer what a tick covers, and let the rest wait."""
+        """Hear of the outcomes of the group that began: a request that no tick covers waits."""
         transactions: dict[str, int] = {}
         recent = self._recent or {}
         for pending, outcome in zip(group, outcomes, strict=True):
@@ -121,7 +121,7 @@ class Unanswered:
         return due
 
     def find(self, request: Request, place: Place) -> None:
-        """Hear of a look at *request*: answer it if it is durable, and leave it without an answer if it is lost."""
+        """Hear of a look at *request*: a durable one is answered, and a lost one stays without an answer."""
         if place.is_durable or place.is_lost:
             uncovered = self._uncovered.pop(request)
             if place.is_lost:

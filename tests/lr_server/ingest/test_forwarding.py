@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 
 def ignore(_replies: Sequence[tuple[Slot, Reply]]) -> None:
-    """Take replies that nobody waits for."""
+    """Take replies, and forget them."""
 
 
 @pytest.mark.timeout(60)

@@ -109,7 +109,7 @@ NAMES = list(product(["meters", "rules"], ["p", "q"], [["tokyo"], ["lima"]], [No
 
 
 @given(st.lists(st.sampled_from(NAMES), min_size=40, max_size=40))
-def test_what_a_stream_remembers_changes_no_answer(
+def test_the_memory_of_a_stream_changes_no_answer(
     asks: list[tuple[str, str, list[str], frozenset[str] | None]],
 ) -> None:
     rules = {"p": ProducerRule(destinations=["tokyo"]), "q": ProducerRule()}

@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 
 class Taking:
-    """Keeps what a stream takes: the slots of each call."""
+    """Keeps the slots that a stream takes, by call."""
 
     def __init__(self) -> None:
         self.stream = ProduceStream(SYSTEM_CLOCK)
