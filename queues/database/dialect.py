@@ -30,6 +30,8 @@ Statement = tuple[Executed, Mapping[str, object]]
 
 #: Execution option of a transaction for reading: engines of `queues.create_engine` then take no write lock.
 READING: Final = "lrq_reading"
+#: Execution option of an engine: the seconds after which PostgreSQL ends its brief transactions, if less than usual.
+BRIEF_SECONDS: Final = "lrq_brief_seconds"
 
 
 class Statements(Protocol):

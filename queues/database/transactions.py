@@ -32,8 +32,8 @@ def writing(engine: Engine, *, briefly: bool = False, snapshot: bool = False) ->
 def writing_briefly(engine: Engine) -> AbstractContextManager[Connection]:
     """Like `writing`, for a few statements without pauses between them.
 
-    PostgreSQL ends a transaction that stands still for 2 seconds, so a stopped process keeps no lock. (SQLite has no
-    means for that.)
+    PostgreSQL ends a transaction that stands still for 2 seconds, so a stopped process keeps no lock. An engine may set
+    a shorter time. (SQLite has no means for that.)
     """
     return writing(engine, briefly=True)
 

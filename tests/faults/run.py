@@ -96,29 +96,49 @@ def run(
     rings: RingsPlan | None = None,
     acknowledging: int = 1,
 ) -> Verdict:
-    """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
+    """Make one run in a new folder and print its verdict; keep and name the folder unless all was well."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
+    kept = True
+    try:
+        verdict = _judged(
+            folder, dialect,
+            seed=seed, moments=moments, servers=servers, lease=lease, ring=ring, rings=rings,
+            acknowledging=acknowledging,
+        )  # fmt: skip
+        print(verdict, flush=True)
+        kept = keep or not verdict.ok
+    finally:
+        if kept:
+            print(f"databases and logs: {folder}", flush=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return verdict
+
+
+def _judged(
+    folder: Path,
+    dialect: str,
+    *,
+    seed: int,
+    moments: int,
+    servers: int,
+    lease: float,
+    ring: bool,
+    rings: RingsPlan | None,
+    acknowledging: int,
+) -> Verdict:
     if rings:
-        verdict = rings_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments, plan=rings)
-    elif ring:
-        verdict = ring_rampage(
-            partial(_new_site, folder), folder, seed=seed, moments=moments, acknowledging=acknowledging
-        )
-    elif servers > 1:
+        return rings_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments, plan=rings)
+    if ring:
+        return ring_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments, acknowledging=acknowledging)
+    if servers > 1:
         sites = (SOURCE, *SINKS)
         with databases(dialect, folder, *sites) as urls:
             urls_of = dict(zip(sites, urls, strict=True))
             plan = SitePlan(str(folder), urls_of, seed, servers=servers, lease_seconds=lease)
-            verdict = site_rampage(plan, moments)
-    else:
-        with databases(dialect, folder, "source", "sink") as (source, sink):
-            verdict = rampage(folder, source, sink, seed=seed, moments=moments)
-    print(verdict, flush=True)
-    if keep or not verdict.ok:
-        print(f"databases and logs: {folder}", flush=True)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
-    return verdict
+            return site_rampage(plan, moments)
+    with databases(dialect, folder, "source", "sink") as (source, sink):
+        return rampage(folder, source, sink, seed=seed, moments=moments)
 
 
 def _new_site(folder: Path, name: str) -> Engine:

@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import BIT
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from queues.database.dialect import READING, Statement
+from queues.database.dialect import BRIEF_SECONDS, READING, Statement
 from queues.database.postgresql.pipeline import exchange
 from queues.database.postgresql.prepared_statements import Request
 
@@ -48,7 +48,7 @@ class PostgresqlTransactions:
         """Take no lock, because writers wait only for rows; limit the idle time of a brief transaction."""
         if briefly:
             # One message begins the transaction too, and so the next statements may share messages.
-            exchange(connection, [_END_WHEN_IDLE])
+            exchange(connection, [_end_when_idle(connection)])
 
     def limit_lock_wait(self, connection: Connection, seconds: int) -> None:
         """Set `lock_timeout` until the transaction ends."""
@@ -96,6 +96,14 @@ class PostgresqlTransactions:
             cursor.execute(limit)
             cursor.close()
             connection.commit()
+
+
+def _end_when_idle(connection: Connection) -> Request:
+    """Return the usual limit, or the shorter one of the engine."""
+    seconds = connection.get_execution_options().get(BRIEF_SECONDS, _IDLE_SECONDS)
+    if seconds >= _IDLE_SECONDS:
+        return _END_WHEN_IDLE
+    return f"SET LOCAL idle_in_transaction_session_timeout = {max(int(seconds * 1000), 1)}", {}
 
 
 # A shared advisory lock on (name, generation). No transaction ever waits for it, because none takes it exclusively. The

@@ -70,7 +70,8 @@ class _Watch:
         if self._connection is None:
             connection = self._connection = held_connection(self._engine)
             self._wire = cast("Any", connection.connection.dbapi_connection).pgconn
-            self._wire.prepare(_NAME, self._question.encode())
+            with usual_errors(connection):
+                self._wire.prepare(_NAME, self._question.encode())
         return self._connection
 
     def _is_new(self, answer: Sequence[str]) -> bool:

@@ -1,18 +1,24 @@
 """Noticing new commits: no commit of entries is missed, and other commits cause no look."""
 
+import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, create_engine, text
 
+from queues.database.postgresql.autocommit import held_connection
 from queues.destinations import destination_set
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.positions import PgSnapshot
-from queues.send_log.opening import outbox, watch_commits, watch_log
+from queues.send_log.opening import CommitWatch, outbox, watch_commits, watch_log
 from queues.send_log.outbox import NewEntry
+from queues.send_log.postgresql import commit_watch
 from queues.send_log.postgresql.commit_watch import Numbers
 
 CLIENT = ClientName("policy")
@@ -119,6 +125,29 @@ def test_only_commits_of_entries_cause_a_look(site: Engine):
     while watch.changed():
         pass
     watch.close()
+    assert watch.changed()
+    watch.close()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("watching", [watch_commits, watch_log])
+def test_a_connection_that_is_lost_right_after_its_begin_is_told_as_such_and_tried_again(
+    site: Engine, watching: Callable[[Engine], CommitWatch], monkeypatch: pytest.MonkeyPatch
+):
+    def lost(engine: Engine) -> Connection:
+        connection = held_connection(engine)
+        driver: Any = connection.connection.dbapi_connection
+        # A server that is killed says nothing either.
+        with socket.socket(fileno=os.dup(driver.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+        assert driver.pgconn.exec_(b"SELECT 1").error_message
+        return connection
+
+    watch = watching(site)
+    with monkeypatch.context() as patch:
+        patch.setattr(commit_watch, "held_connection", lost)
+        with pytest.raises(StoreUnavailableError):
+            watch.changed()
     assert watch.changed()
     watch.close()
 
