@@ -12,7 +12,7 @@ from lr_client.subscriber.steps import Kind, next_kind
 from queues.database.transactions import reading
 from queues.names import ClientName
 from queues.receive import failures, parked_rows
-from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received, standing
+from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received, queue_state
 from queues.receive.failures import Failure
 from queues.receive.marks import NOT_ENDED
 from queues.receive.queue_marks import QueueMarks, backlog, queue_marks
@@ -118,7 +118,7 @@ def _progress(connection: Connection, target: Target) -> QueueProgress:
 
 def _has_calls_left(connection: Connection, queue_id: int) -> bool:
     """Return whether a planned retry waits for the listener, or the end of the stream."""
-    stands = standing(connection, queue_id)
+    stands = queue_state(connection, queue_id)
     kind = None if stands is None else next_kind(stands)
     # Parked transactions delay the end until an operator acts.
     return kind is Kind.RETRY or (kind is Kind.STREAM_END and not parked_rows.has_any(connection, queue_id))

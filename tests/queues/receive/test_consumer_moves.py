@@ -1,10 +1,10 @@
-"""The subscriber's marks of a receive queue: how far the log reaches, and which entries a move removes."""
+"""The moves of a subscriber: how far the log reaches, and which entries a move removes."""
 
 import pytest
 from sqlalchemy import Engine
 
 from queues.database.transactions import writing
-from queues.receive import consumer_marks
+from queues.receive import consumer_moves
 from queues.receive.consumer_marks import IN_LOG, Consumed
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
 
@@ -24,7 +24,7 @@ def at(seq: int, *, branch: str = BRANCH, sync_id: str = "") -> Consumed:
 
 def reached(tokyo: Arrivals, to: Consumed) -> bool:
     with writing(tokyo.engine) as connection:
-        return consumer_marks.still_received(connection, tokyo.queue_id(connection), at(0, sync_id=to.sync_id), to)
+        return consumer_moves.still_received(connection, tokyo.queue_id(connection), at(0, sync_id=to.sync_id), to)
 
 
 def test_the_log_reaches_its_end_and_not_one_entry_further(tokyo: Arrivals):
@@ -53,5 +53,5 @@ def test_another_branch_or_snapshot_is_not_reached(tokyo: Arrivals):
 def test_exactly_the_entries_between_two_places_are_removed(tokyo: Arrivals, after: int, end: int):
     with writing(tokyo.engine) as connection:
         queue_id = tokyo.queue_id(connection)
-        assert consumer_marks.remove_entries(connection, queue_id, at(after), BRANCH, end) == end - after
+        assert consumer_moves.remove_entries(connection, queue_id, at(after), BRANCH, end) == end - after
     assert tokyo.left == 3 - (end - after)
