@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site, Strict
+from lrq.cli.command_group import command_group
+from lrq.cli.options import Config, Database, Json, OfClient, OfSource, Site, Strict, Yes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,23 +16,12 @@ if TYPE_CHECKING:
     from lrq.cli.place import OpenSite
     from queues.receive.parked import ParkedTransaction
 
-app = typer.Typer(
-    help="List, show, retry or discard source transactions that a listener refused, or park one now.",
-    no_args_is_help=False,
-)
+app = command_group("List, show, retry or discard source transactions that a listener refused, or park one now.")
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="ID", help="Ids from the first column of `lrq park list`.")]
 All = Annotated[bool, typer.Option("--all", metavar="", help="All parked transactions.")]
 Client = Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only transactions of this client.")]
-OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the receive queue.")]
-OfSource = Annotated[str, typer.Argument(metavar="SOURCE", help="The site that sends the entries of the queue.")]
 Shard = Annotated[int | None, typer.Option("--shard", metavar="N", min=0, help="The shard; needed if several block.")]
-
-
-@app.callback(invoke_without_command=True)
-def _park(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")
@@ -126,7 +116,7 @@ def now(
     client: OfClient,
     source: OfSource,
     shard: Shard = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     timeout: Annotated[
         int, typer.Option("--timeout", min=1, max=3600, help="Seconds to wait for the present call of the listener.")
     ] = 10,
@@ -202,7 +192,7 @@ def discard(
     ids: Ids = None,
     for_all: All = False,
     client: Client = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     strict: Strict = False,
     config: Config = None,
     database: Database = None,

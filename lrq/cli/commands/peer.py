@@ -4,18 +4,13 @@ from typing import Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site
 
-app = typer.Typer(help="List, add, move or remove the peers of a site while its servers run.", no_args_is_help=False)
+app = command_group("List, add, move or remove the peers of a site while its servers run.")
 
 Peer = Annotated[str, typer.Argument(metavar="SITE", help="The other site.")]
-
-
-@app.callback(invoke_without_command=True)
-def _peer(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")

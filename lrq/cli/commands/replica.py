@@ -4,18 +4,13 @@ from typing import Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site
 
-app = typer.Typer(help="List replicas, and let another member of a group serve.", no_args_is_help=False)
+app = command_group("List replicas, and let another member of a group serve.")
 
 Group = Annotated[str, typer.Argument(metavar="NAME", help="The name of the group.")]
-
-
-@app.callback(invoke_without_command=True)
-def _replica(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")

@@ -4,18 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.options import Config, Database, Json, Site
 
 if TYPE_CHECKING:
     from lrq.cli.ring_members import MemberView
 
-app = typer.Typer(help="Found a ring of three servers, see its members, and plan several rings.")
-
-
-@app.callback(invoke_without_command=True)
-def _ring(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = command_group("Found a ring of three servers, see its members, and plan several rings.")
 
 
 @app.command("init")
