@@ -3,7 +3,7 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from lrq.cli.link_actions import Links
+from lrq.cli.links import Links
 from lrq.cli.output import add, table
 from lrq.cli.words import one_line
 
