@@ -78,8 +78,8 @@ def unlisted(topology: str, listed: ListedPeers, engine: Engine) -> str | None:
 
 def followed(servers: Mapping[str, ServerRow], listed: ListedPeers) -> Iterator[str]:
     """Yield one sentence for each living server that follows other peers than the *listed* ones. Pure."""
-    from lrq.cli.status_tables import owner_words
-    from lrq.cli.status_view import topology_words
+    from lrq.cli.views.status import topology_words
+    from lrq.cli.views.status_tables import owner_words
 
     for name, row in servers.items():
         facts = row.topology

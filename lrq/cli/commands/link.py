@@ -19,10 +19,10 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
 
     A link is the replication of one client to one site. For received clients the end of each stream is shown.
     """
-    from lrq.cli.link_view import links_view
     from lrq.cli.links import list_links
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.links import links_view
 
     with opened_to_read(config, database, site) as here:
         found = list_links(here.engine)

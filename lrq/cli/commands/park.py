@@ -35,10 +35,10 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List parked transactions, oldest first, and the queues that an entry blocks, with the listener's errors."""
-    from lrq.cli.blocked_view import blocked_facts, blocked_view
     from lrq.cli.output import console, emit
-    from lrq.cli.parked_view import parked_facts, parked_view
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.blocked import blocked_facts, blocked_view
+    from lrq.cli.views.parked import parked_facts, parked_view
     from queues.receive.blocked import blocked
     from queues.receive.parked import parked
 
@@ -70,8 +70,8 @@ def show(
     With --json, payloads are complete and in base64.
     """
     from lrq.cli.output import console, emit
-    from lrq.cli.parked_view import content_facts, contents_view, parked_facts
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.parked import content_facts, contents_view, parked_facts
     from queues.receive.parked import parked_contents, parked_one, parked_trace
 
     size = 2**30 if full or as_json else 128
@@ -97,9 +97,9 @@ def blocked_(
     as_json: Json = False,
 ) -> None:
     """Show the failure that blocks a receive queue, with its traceback."""
-    from lrq.cli.blocked_view import blocked_facts, blocked_one_view
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.blocked import blocked_facts, blocked_one_view
     from queues.names import client_name, site_id
     from queues.receive.blocked import blocked_one
 
@@ -171,7 +171,7 @@ def retry(
     from lrq.cli.output import emit
     from lrq.cli.person import person
     from lrq.cli.place import opened
-    from lrq.cli.retry_wait import retried
+    from lrq.cli.waits.retry import retried
     from queues.receive.parked import retry_parked
 
     with opened(config, database, site) as here:

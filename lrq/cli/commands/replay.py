@@ -75,7 +75,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lr_client.replays import replay_orders
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
-    from lrq.cli.replay_view import replays_table
+    from lrq.cli.views.replays import replays_table
     from queues.clock import now_us
 
     with opened_to_read(config, database, site) as here:

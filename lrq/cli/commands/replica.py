@@ -22,7 +22,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
     from lrq.cli.replica_actions import list_replicas
-    from lrq.cli.replica_view import replicas_view
+    from lrq.cli.views.replicas import replicas_view
 
     with opened_to_read(config, database, site) as here:
         found = list_replicas(here.engine)

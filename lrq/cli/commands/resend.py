@@ -111,7 +111,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lr_client.resends import resend_orders
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
-    from lrq.cli.resend_view import resends_table
+    from lrq.cli.views.resends import resends_table
     from queues.clock import now_us
 
     with opened_to_read(config, database, site) as here:

@@ -78,9 +78,9 @@ def serve(
     from lrq.cli.exit_codes import NoError
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import require_file
-    from lrq.cli.server_signals import ServerSignals, StopError
-    from lrq.cli.service_manager import ServiceManager
-    from lrq.cli.thread_stacks import show_stacks_on_signal
+    from lrq.cli.process.server_signals import ServerSignals, StopError
+    from lrq.cli.process.service_manager import ServiceManager
+    from lrq.cli.process.thread_stacks import show_stacks_on_signal
     from queues.errors import UsageError
 
     if timeout is not None and not (once or until):
@@ -172,7 +172,7 @@ def _peers(given: list[str] | None) -> dict[str, str]:
 def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> None:
     import json
 
-    from lrq.cli.status_tables import owner_words
+    from lrq.cli.views.status_tables import owner_words
 
     role = server.server_status()
     if as_json:

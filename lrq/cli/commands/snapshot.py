@@ -156,7 +156,7 @@ def cancel(
 
 def _watch(follow: "Follow", timeout: float, *, as_json: bool) -> None:
     from lrq.cli.output import emit
-    from lrq.cli.snapshot_screen import show_until_done
+    from lrq.cli.views.snapshot_screen import show_until_done
 
     outcome = show_until_done(follow, timeout, silent=as_json)
     if as_json:

@@ -71,7 +71,7 @@ def trim(
     )
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened, settings_of
-    from lrq.cli.trim_view import counted, trim_facts, trim_view
+    from lrq.cli.views.trim import counted, trim_facts, trim_view
     from queues.send_log.trim_plan import plan
 
     if send_unordered + drop_unordered + dry_run > 1:

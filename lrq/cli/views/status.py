@@ -9,10 +9,17 @@ from rich.text import Text
 from discovery.server_status import SERVER_LEASE, SiteServer
 from discovery.site_status import SiteStatus
 from lrq.cli.health import remarks, server_is_alive, troubles
-from lrq.cli.rates import Rates
-from lrq.cli.replay_view import replays_table
-from lrq.cli.resend_view import resends_table
-from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, shards_table, snapshots_table
+from lrq.cli.views.rates import Rates
+from lrq.cli.views.replays import replays_table
+from lrq.cli.views.resends import resends_table
+from lrq.cli.views.status_tables import (
+    age,
+    owner_words,
+    receive_queues_table,
+    sessions_table,
+    shards_table,
+    snapshots_table,
+)
 from lrq.cli.words import SERVE, number, one_line, plural, rate, some, sparkline
 from queues.clock import iso
 from queues.leadership import TopologyFacts

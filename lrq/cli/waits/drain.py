@@ -5,7 +5,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine
 
-from lrq.cli.drain_outcome import Laggard, Outcome
+from lrq.cli.waits.drain_outcome import Laggard, Outcome
 from queues.browse.closed import closed_at, coming_sessions
 from queues.browse.send_log import browsing
 from queues.clock import SYSTEM_CLOCK, Clock, poll

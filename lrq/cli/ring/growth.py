@@ -7,8 +7,8 @@ from typing import Any, Self
 from sqlalchemy import make_url
 
 from lr_server import Settings
-from lrq.cli.ring_members import ring_of
-from lrq.cli.ring_plan import PlannedMember, RingLayout, layout_of, toml_of
+from lrq.cli.ring.members import ring_of
+from lrq.cli.ring.plan import PlannedMember, RingLayout, layout_of, toml_of
 from queues.database import urls
 
 

@@ -9,7 +9,7 @@ from lr_server.ring.seat import TOKEN
 from lr_server.ring.store import TokenStore
 from lr_server.ring.witness import StoreWitness
 from lrq.cli.place import OpenSite, settings_of
-from lrq.cli.ring_members import ask_members, ring_of
+from lrq.cli.ring.members import ask_members, ring_of
 from queues.errors import ConfigurationError
 
 

@@ -15,7 +15,7 @@ from lr_server.ring.store import TokenStore
 from lr_server.ring.witness import StoreWitness
 from lr_server.ring_setting import RingSetting
 from lrq.cli.place import engine_of, locate
-from lrq.cli.ring_members import MemberView, ask_members, ring_of
+from lrq.cli.ring.members import MemberView, ask_members, ring_of
 from queues.database.schema import SCHEMA, version
 from queues.database.transactions import reading
 from queues.errors import ConfigurationError, NotInitializedError

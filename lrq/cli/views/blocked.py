@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lrq.cli.output import add, table
-from lrq.cli.parked_view import at, failure_lines, moment, trace_view
+from lrq.cli.views.parked import at, failure_lines, moment, trace_view
 from lrq.cli.words import NONE, duration, number, one_line
 from queues.clock import now_us
 from queues.receive.blocked import BlockedQueue

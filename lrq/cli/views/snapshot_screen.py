@@ -13,7 +13,7 @@ from rich.text import Text
 from discovery.snapshot_reads import snapshot_status
 from lrq.cli.output import add, console, table
 from lrq.cli.snapshot_requests import Follow, FollowOutcome
-from lrq.cli.status_tables import progress_words, snapshot_cells
+from lrq.cli.views.status_tables import progress_words, snapshot_cells
 from lrq.cli.words import one_line, plural, size
 from queues.clock import now_us, poll
 from queues.send_snapshot import SnapshotState, SnapshotSync

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lrq.cli.output import add, table
-from lrq.cli.status_tables import owner_words
+from lrq.cli.views.status_tables import owner_words
 from lrq.cli.words import duration, number, plural
 from queues.clock import iso, now_us
 from queues.send_log.port import SessionKey, TrimResult

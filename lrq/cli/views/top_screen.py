@@ -17,8 +17,8 @@ from rich.text import Text
 from discovery.status import read_status
 from lrq.cli.output import console
 from lrq.cli.place import OpenSite
-from lrq.cli.rates import Look, Rates, rates
-from lrq.cli.status_view import status_view
+from lrq.cli.views.rates import Look, Rates, rates
+from lrq.cli.views.status import status_view
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import TransientError
 

@@ -12,7 +12,7 @@ from discovery.session_status import Lag, SessionStatus
 from discovery.site_status import SiteStatus
 from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.output import add, table
-from lrq.cli.rates import Rates
+from lrq.cli.views.rates import Rates
 from lrq.cli.words import NONE, duration, number, one_line, plural, rate, size
 from queues.send_snapshot import EVERY_SITE
 from queues.states import SessionState, SnapshotState
