@@ -10,11 +10,11 @@ from discovery.server_status import IngestStatus, ServerStatus
 from discovery.site_status import SiteStatus
 from discovery.status import read_status
 from lr_server.ingest.ingest import Ingest
+from lr_server.metrics.traffic import ServerTraffic
 from lr_server.ring.seat import RingSeat
 from lr_server.ring_roles import RingRoles
 from lr_server.server_endpoints import ServerEndpoints
 from lr_server.site_roles import SiteRoles
-from lr_server.traffic_metrics import ServerTraffic
 from queues.database.followers import standby_facts
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError

@@ -9,7 +9,7 @@ from discovery.log_status import OrderingStatus, UnknownStatus
 from discovery.processes import owner_name, surely_gone
 from discovery.server_status import SERVER_LEASE
 from lr_server import Settings
-from lrq.cli.peers_view import read_peers
+from lrq.cli.peers import read_peers
 from queues import send_snapshot
 from queues.database import leases, servers
 from queues.database.peers import read_table

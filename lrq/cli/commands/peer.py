@@ -17,7 +17,7 @@ Peer = Annotated[str, typer.Argument(metavar="SITE", help="The other site.")]
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """List the peers in the place that the setting `topology` names, and the servers that follow others."""
     from lrq.cli.output import add, console, emit, table
-    from lrq.cli.peers_view import followed, read_peers, unlisted
+    from lrq.cli.peers import followed, read_peers, unlisted
     from lrq.cli.place import settings_of
     from lrq.cli.reader_place import opened_to_read
     from lrq.cli.words import NONE, number, one_line, plural

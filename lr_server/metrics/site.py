@@ -11,7 +11,7 @@ from discovery.receive_status import ReceiveQueueStatus
 from discovery.session_status import SessionStatus
 from discovery.site_status import SiteStatus
 from discovery.snapshot_status import SnapshotStatus
-from lr_server.metric_readings import Labelled, Reading, counters, gauges
+from lr_server.metrics.readings import Labelled, Reading, counters, gauges
 from queues.database.standby_facts import StandbyFacts
 
 _SITE: Final[Sequence[Reading[SiteStatus]]] = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 
 from lr_server.health_pages import Page, with_pages
-from lr_server.metrics_http import bounded_server
+from lr_server.metrics.bounded_http import bounded_server
 from lr_server.setting_types import metrics_endpoint
 from queues.errors import ConfigurationError
 

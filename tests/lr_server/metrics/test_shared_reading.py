@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lr_server.shared_reading import SharedReading
+from lr_server.metrics.shared_reading import SharedReading
 from tests.waiting import eventually
 
 

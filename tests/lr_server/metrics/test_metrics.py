@@ -10,9 +10,9 @@ from discovery.ring_status import RingStatus
 from discovery.server_status import SERVER_LEASE, OwnerStatus, ServerStatus, SiteServer
 from discovery.session_status import Lag
 from discovery.site_status import SiteStatus
-from lr_server.metrics import families, tells_site
+from lr_server.metrics.metrics_server import families, tells_site
+from lr_server.metrics.traffic import ServerTraffic
 from lr_server.session.traffic import Delays, TrafficFacts
-from lr_server.traffic_metrics import ServerTraffic
 from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey

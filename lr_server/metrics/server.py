@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from discovery.ring_status import RingStatus
 from discovery.server_status import IngestStatus, ServerStatus
 from discovery.site_status import SiteStatus
-from lr_server.metric_readings import Reading, counters, gauges
+from lr_server.metrics.readings import Reading, counters, gauges
 
 _SERVER: Final[Sequence[Reading[ServerStatus]]] = (
     ("lrq_owner", "1 if the server takes the ticks of its site, 0 if another one does", lambda s: s.owner),

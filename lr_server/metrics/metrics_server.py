@@ -14,11 +14,11 @@ from prometheus_client.registry import Collector
 from discovery.site_status import SiteStatus
 from lr_server.health import Health
 from lr_server.health_pages import LIVE, READY
-from lr_server.registry_server import RegistryServer
-from lr_server.server_metrics import server_families
-from lr_server.shared_reading import SharedReading
-from lr_server.site_metrics import site_families
-from lr_server.traffic_metrics import ServerTraffic, traffic_families
+from lr_server.metrics.registry_server import RegistryServer
+from lr_server.metrics.server import server_families
+from lr_server.metrics.shared_reading import SharedReading
+from lr_server.metrics.site import site_families
+from lr_server.metrics.traffic import ServerTraffic, traffic_families
 from queues.errors import LrqError
 from queues.logs import logger
 from queues.words import in_words

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lr_server.metrics_http import BoundedHttpServer, bounded_server
+from lr_server.metrics.bounded_http import BoundedHttpServer, bounded_server
 from sink.transport.call_slots import CallLimits
 from tests.waiting import eventually
 
