@@ -89,6 +89,11 @@ class LogReplicationServer:
             if self._ring is None
             else RingRoles(self._engine, self._ring, self._new_roles, clock=clock)
         )
+        self._writer = SinkWriter(
+            self._engine, settings.site,
+            others=self._roles.other_endpoints, stopped_seconds=settings.lease_seconds / 2,
+            max_frame_bytes=settings.max_message_bytes, receive_bytes=settings.receive_bytes, clock=clock,
+        )  # fmt: skip
         self._facts = ServerFacts(
             self._engines.control, self._roles, self._endpoints,
             ingest=self._ingest, ring=self._ring, topology=self._topology_facts,
@@ -99,11 +104,6 @@ class LogReplicationServer:
             self._engines.control, settings.site,
             role=lambda: self._roles.trouble, parts=self._facts.troubles, turns=self._facts.turns,
             on_ready=lambda ready: self._checks.set(serving=ready), on_ended=self._roles.give_up, clock=clock,
-        )  # fmt: skip
-        self._writer = SinkWriter(
-            self._engine, settings.site,
-            others=self._roles.other_endpoints, stopped_seconds=settings.lease_seconds / 2,
-            max_frame_bytes=settings.max_message_bytes, receive_bytes=settings.receive_bytes, clock=clock,
         )  # fmt: skip
 
     def _new_roles(self, access: LogAccess = ORDINARY, traffic: Traffic | None = None) -> SiteRoles:
