@@ -1,9 +1,8 @@
 """The part of one server in the leadership of a site's ranges: a thread that renews, looks, claims and releases.
 
-Times, in terms of *ttl*: a server's row lives for 3/4 after each renewal (`discovery.own_row`). The others look each
-second, at least, and at the moment of an expiry. So after a kill the ranges have new leaders within 3/4 of *ttl*. The
-rest of *ttl* is left for the beginning of their sessions. A process of the same machine that has surely ended is
-noticed by the next look. A server alone looks as often as it renews.
+Times, in terms of *ttl*: a server's row lives for 3/4 after each renewal (`discovery.own_row`). The others see its
+expiry at once (`discovery.look_times`). The rest of *ttl* is left for the beginning of the sessions at new leaders. A
+process of the same machine that has surely ended is noticed by the next look.
 """
 
 import threading
@@ -14,6 +13,7 @@ from typing import Final
 from sqlalchemy import Engine
 
 from discovery.failure_rest import FailureRest
+from discovery.look_times import until_look, until_retry
 from discovery.own_row import OwnRow
 from discovery.processes import surely_gone
 from discovery.ranges import RangePlan, plan
@@ -25,12 +25,6 @@ from queues.errors import OwnershipLostError, StoreUnavailableError, ThreadEnded
 from queues.leadership import NO_TOPOLOGY, Lease, ServerRow, ServersView, TopologyFacts, range_number
 from queues.words import cleaned, in_words
 
-#: The longest time between two looks while other servers live, in seconds.
-_LOOK: Final = 1.0
-#: The time between two looks while another server must release a range first, in seconds.
-_AWAIT: Final = 0.2
-#: The pause after another server's expiry, before the look, in seconds.
-_AFTER_EXPIRY: Final = 0.01
 #: The most attempts to register at the start; the database may end a transaction of a process that stood still.
 _STARTS: Final = 3
 
@@ -166,14 +160,8 @@ class Membership:
 
     def _pause(self) -> float:
         if self._failed or not self._row.is_registered or self.view is None:
-            return min(self._ttl / 10, _LOOK)
-        view, leading = self.view, {row.server for row in self.view.ranges}
-        others = [row for row in view.living.values() if row.server != self._me]
-        pauses: list[float] = [self._row.pause, *([_LOOK] if others else ()), *([_AWAIT] if self._awaited else ())]
-        expiries: list[float] = [
-            (row.expires_us - view.now_us) / 1e6 + _AFTER_EXPIRY for row in others if row.server in leading
-        ]
-        return min(pauses + expiries)
+            return until_retry(self._ttl)
+        return until_look(self.view, self._me, renewal=self._row.pause, awaited=self._awaited)
 
     # --- one turn
 

@@ -19,7 +19,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import InvalidPositionError, UsageError, WaitTimeoutError
 from queues.names import ClientName, SiteId
 from queues.positions import Position, is_number, parse_position
-from queues.receive import replays
+from queues.receive import replay_marks, replays
 from queues.receive.replays import ReplayOrder, ReplayState, ReplayWish
 from sink.protocol.replay_rules import QueueFacts, refuse_replay
 
@@ -66,7 +66,7 @@ def place_replay(engine: Engine, client: str, source: str, wish: ReplayWish, *, 
     """Order *wish* as `request_replay` does, and raise its errors."""
     of, sender = names.client_name(client), names.site_id(source)
     with writing(engine) as connection:
-        marks = replays.read_marks(connection, of, sender)
+        marks = replay_marks.read_marks(connection, of, sender)
         if marks is None:
             raise UsageError(f"no entry of client {of} has come from {sender}: `lrq status` shows the receive queues")
         refusal = refuse_replay(QueueFacts(*marks[1:]), wish.from_seq - 1 if wish.from_seq else None, undo=wish.undo)

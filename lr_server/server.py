@@ -1,25 +1,21 @@
 """A server of a site: sink and source in one process, alone or beside other servers of the site."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from discovery.server_status import IngestStatus, ServerStatus
+from discovery.server_status import ServerStatus
 from discovery.site_status import SiteStatus
-from discovery.status import read_status
 from discovery.topology import Topology
 from lr_server.connections import open_engines
 from lr_server.drain import drain
 from lr_server.health import Health
-from lr_server.ingest.ingest import Ingest
-from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.ingest.servicer import INGEST
 from lr_server.replay_watch import ReplayWatch
-from lr_server.ring_parts import open_ring, ring_ingest
 from lr_server.ring_roles import RingRoles
 from lr_server.server_endpoints import ServerEndpoints
+from lr_server.server_facts import ServerFacts
+from lr_server.server_parts import open_ingest, open_ring
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
@@ -27,13 +23,9 @@ from lr_server.site_topology import followed_topology
 from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
 from lr_server.topology.followed import FollowedTopology
-from lr_server.traffic_metrics import ServerTraffic
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.database.followers import followers, standby_facts
-from queues.database.leading_server import leading_endpoints
 from queues.database.migrations import require
-from queues.database.transactions import reading
-from queues.errors import OwnershipLostError, UsageError
+from queues.errors import UsageError
 from queues.leadership import TopologyFacts
 from queues.logs import logger
 from queues.names import ClientName, SiteId
@@ -88,8 +80,8 @@ class LogReplicationServer:
         self._replays = ReplayWatch(
             self._engines.control, self._end_streams, lambda error: self._roles.give_up(error), clock
         )
-        self._ring = open_ring(self._engine, settings, self._released, clock) if settings.ring else None
-        self._ingest = self._opened_ingest() if settings.ingest else None
+        self._ring = open_ring(self._engines, settings, self._released, clock)
+        self._ingest = open_ingest(self._engines, settings, self._ring, lambda: self.is_owner, clock)
         beside = (self._ingest, None if self._ring is None else self._ring.servicer)
         self._endpoints = ServerEndpoints(settings, [each for each in beside if each is not None], clock)
         self._roles = (
@@ -97,17 +89,21 @@ class LogReplicationServer:
             if self._ring is None
             else RingRoles(self._engine, self._ring, self._new_roles, clock=clock)
         )
-        services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
-        self._checks = HealthService(frozenset(services), is_ready=lambda: not self._health.troubles(), clock=clock)
-        self._health = Health(
-            self._engines.control, settings.site,
-            role=lambda: self._roles.trouble, parts=self._troubles, turns=self._turns,
-            on_ready=lambda ready: self._checks.set(serving=ready), on_ended=self._roles.give_up, clock=clock,
-        )  # fmt: skip
         self._writer = SinkWriter(
             self._engine, settings.site,
             others=self._roles.other_endpoints, stopped_seconds=settings.lease_seconds / 2,
             max_frame_bytes=settings.max_message_bytes, receive_bytes=settings.receive_bytes, clock=clock,
+        )  # fmt: skip
+        self._facts = ServerFacts(
+            self._engines.control, self._roles, self._endpoints,
+            ingest=self._ingest, ring=self._ring, topology=self._topology_facts,
+        )  # fmt: skip
+        services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
+        self._checks = HealthService(frozenset(services), is_ready=lambda: not self._health.troubles(), clock=clock)
+        self._health = Health(
+            self._engines.control, settings.site,
+            role=lambda: self._roles.trouble, parts=self._facts.troubles, turns=self._facts.turns,
+            on_ready=lambda ready: self._checks.set(serving=ready), on_ended=self._roles.give_up, clock=clock,
         )  # fmt: skip
 
     def _new_roles(self, access: LogAccess = ORDINARY, traffic: Traffic | None = None) -> SiteRoles:
@@ -116,10 +112,6 @@ class LogReplicationServer:
             clock=self._clock, endpoints=lambda: self._endpoints.advertised, facts=self._topology_facts,
             ingest=self._ingest, access=access, traffic=traffic,
         )  # fmt: skip
-
-    def _released(self) -> None:
-        if isinstance(self._roles, RingRoles):
-            self._roles.released()
 
     def start(self) -> None:
         """Listen, and begin to work; return when the server has looked for its share of the work.
@@ -134,7 +126,7 @@ class LogReplicationServer:
         try:
             require(self._engines.control, site_id=self._settings.site)
             self._endpoints.listen(self._writer, self._checks)
-            self._endpoints.listen_for_metrics(self.site_status, self._traffic, self._health)
+            self._endpoints.listen_for_metrics(self._facts.site_status, self._facts.traffic, self._health)
             self._endpoints.advertise()
             if self._followed is not None:
                 self._followed.start(self._settings.lease_seconds)
@@ -153,10 +145,6 @@ class LogReplicationServer:
             self.stop()
             raise
 
-    def _end_streams(self, client: ClientName, source: SiteId) -> None:
-        local.end_streams(self._settings.site, client, source)
-        self._endpoints.end_streams(client, source)
-
     def stop(self) -> None:
         """Finish the current work, leave it to other servers, and stop listening. May be called twice."""
         self._health.begin_stop()
@@ -171,28 +159,6 @@ class LogReplicationServer:
         # The pages of the health tell until the end that the server stops.
         self._endpoints.close_metrics()
         self._engines.dispose()
-
-    def reload_peers(self) -> None:
-        """Read the peers again now: from the file, the table, or the provider of the setting `topology`.
-
-        Wrong or unreachable peers change nothing, and the log and the status tell the reason. Sessions with removed
-        sites end, those with moved sites connect again, and sessions with new sites begin. For any thread. For a table
-        or a provider the wait ends after 5 s, and the reading goes on.
-        """
-        if self._followed is not None:
-            self._followed.refresh()
-
-    def _all_endpoints(self) -> tuple[str, ...]:
-        return (*self._endpoints.listening, *self._endpoints.advertised)
-
-    def _peers_changed(self) -> None:
-        # The row of this server tells the others its new version.
-        self._roles.topology_changed()
-
-    def _topology_facts(self) -> TopologyFacts:
-        if self._followed is not None:
-            return self._followed.facts
-        return TopologyFacts("the program", self._topology.version)
 
     def _close(self) -> None:
         if self._followed is not None:
@@ -220,78 +186,15 @@ class LogReplicationServer:
         """Whether this server takes the ticks of its site; with several servers, exactly one does."""
         return self._roles.is_sequencer
 
-    @property
-    def _source(self) -> Source | None:
-        return self._roles.source
+    def reload_peers(self) -> None:
+        """Read the peers again now: from the file, the table, or the provider of the setting `topology`.
 
-    def status(self) -> dict[str, Any]:
-        """Return the status of the site as `lrq status --json` prints it, with this server's part as `server`."""
-        return self.site_status().as_json()
-
-    def site_status(self) -> SiteStatus:
-        """Return the status of the site as values, with this server's part."""
-        source = self._source
-        if source is not None and not self._commits_wait():
-            with suppress(OwnershipLostError):
-                source.supervisor.save()
-        return replace(read_status(self._engines.control), server=self.server_status())
-
-    def _commits_wait(self) -> bool:
-        with reading(self._engines.control) as connection:
-            facts = standby_facts(connection)
-        return facts is not None and bool(facts.why_commits_wait)
-
-    def server_status(self) -> ServerStatus:
-        """Return this server's part of the status, without the database."""
-        return ServerStatus(
-            name=self._roles.name,
-            owner=self._roles.is_sequencer,
-            ranges=self._roles.ranges,
-            reason=self._roles.reason,
-            endpoints=self.endpoints,
-            metrics=self._endpoints.metrics,
-            ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
-            troubles=self._troubles(),
-            topology=self._topology_facts(),
-            ring=None if self._ring is None else self._ring.status,
-        )
-
-    def _opened_ingest(self) -> Ingest:
-        if self._ring is not None:
-            return ring_ingest(self._engine, self._settings, self._ring, lambda: self.is_owner, self._clock)
-        leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engines.control), self._clock)
-        return Ingest(
-            self._engine,
-            self._settings,
-            leader=leader,
-            followers=lambda: followers(self._engines.control),
-            clock=self._clock,
-        )
-
-    def _troubles(self) -> dict[str, str]:
-        source = self._source
-        ingest = self._ingest.trouble if self._ingest is not None else ""
-        own = {"ingest": ingest, "topology": self._topology_facts().trouble}
-        found = {part: trouble for part, trouble in own.items() if trouble}
-        return found if source is None else {**found, **source.troubles}
-
-    def _turns(self) -> Mapping[str, float]:
-        source = self._source
-        return {} if source is None else source.turns
-
-    def _traffic(self) -> ServerTraffic:
-        return ServerTraffic(self._roles.traffic.facts, self._endpoints.received)
-
-    def health_troubles(self) -> Mapping[str, str]:
-        """Return one sentence for each reason why the server is not ready, as `/readyz` does; empty if it is ready.
-
-        Without the database, so the answer comes at once.
+        Wrong or unreachable peers change nothing, and the log and the status tell the reason. Sessions with removed
+        sites end, those with moved sites connect again, and sessions with new sites begin. For any thread. For a table
+        or a provider the wait ends after 5 s, and the reading goes on.
         """
-        return self._health.troubles()
-
-    def stuck_loops(self) -> Mapping[str, str]:
-        """Return one sentence for each loop that does not turn any more, as `/healthz` does; empty while all turn."""
-        return self._health.stuck()
+        if self._followed is not None:
+            self._followed.refresh()
 
     def drain(self, timeout: float, *, until: PositionToken | Position | str | None = None) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.
@@ -306,3 +209,52 @@ class LogReplicationServer:
         if isinstance(until, str):
             until = parse_position(until) if "@" in until else PositionToken.parse(until)
         drain(self._engine, self._source, timeout, self._clock, until=until)
+
+    def status(self) -> dict[str, Any]:
+        """Return the status of the site as `lrq status --json` prints it, with this server's part as `server`."""
+        return self.site_status().as_json()
+
+    def site_status(self) -> SiteStatus:
+        """Return the status of the site as values, with this server's part."""
+        return self._facts.site_status()
+
+    def server_status(self) -> ServerStatus:
+        """Return this server's part of the status, without the database."""
+        return self._facts.server_status()
+
+    def health_troubles(self) -> Mapping[str, str]:
+        """Return one sentence for each reason why the server is not ready, as `/readyz` does; empty if it is ready.
+
+        Without the database, so the answer comes at once.
+        """
+        return self._health.troubles()
+
+    def stuck_loops(self) -> Mapping[str, str]:
+        """Return one sentence for each loop that does not turn any more, as `/healthz` does; empty while all turn."""
+        return self._health.stuck()
+
+    # --- for the parts of the server ---------------------------------------------------------------------------
+
+    @property
+    def _source(self) -> Source | None:
+        return self._roles.source
+
+    def _released(self) -> None:
+        if isinstance(self._roles, RingRoles):
+            self._roles.released()
+
+    def _end_streams(self, client: ClientName, source: SiteId) -> None:
+        local.end_streams(self._settings.site, client, source)
+        self._endpoints.end_streams(client, source)
+
+    def _all_endpoints(self) -> tuple[str, ...]:
+        return (*self._endpoints.listening, *self._endpoints.advertised)
+
+    def _peers_changed(self) -> None:
+        # The row of this server tells the others its new version.
+        self._roles.topology_changed()
+
+    def _topology_facts(self) -> TopologyFacts:
+        if self._followed is not None:
+            return self._followed.facts
+        return TopologyFacts("the program", self._topology.version)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from discovery.site_status import SiteStatus
 from lr_server.health import Health
 from lr_server.ingest.ingest import Ingest
-from lr_server.metrics import MetricsServer
+from lr_server.metrics.metrics_server import MetricsServer
+from lr_server.metrics.traffic import ServerTraffic
 from lr_server.ring.ring_servicer import RingServicer
 from lr_server.settings import Settings
 from lr_server.site_topology import advertised
-from lr_server.traffic_metrics import ServerTraffic
 from queues.clock import Clock
 from queues.names import ClientName, SiteId
 from sink.transport.health import HealthService

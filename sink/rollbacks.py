@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from queues.positions import Header, Position
+from queues.receive import consumer_lock, replay_marks, replays
 from queues.receive import entries as receive_entries
-from queues.receive import replays, writer_marks
+from queues.receive.consumer_lock import LockedProgress
 from queues.receive.replays import ReplayState
-from queues.receive.writer_marks import LockedProgress
 from sink.inbox import Inbox
 from sink.protocol import log_rules, replay_rules
 from sink.protocol.log_rules import Refuse
@@ -20,7 +20,7 @@ def roll_back(inbox: Inbox, target: Position) -> Refuse | None:
     if inbox.kept is not None:
         queue_id = inbox.kept.stored.queue_id
         known = receive_entries.keeps_header(inbox.connection, queue_id, target)
-        progress = writer_marks.lock_consumer(inbox.connection, queue_id, inbox.marks.sync_id)
+        progress = consumer_lock.lock_consumer(inbox.connection, queue_id, inbox.marks.sync_id)
     reached_seq, applied_seq = progress.reached_seq, progress.applied_seq
     decision = log_rules.decide_rollback(inbox.marks, target, reached_seq, known=known, undoes=progress.undoes)
     match decision:
@@ -31,7 +31,7 @@ def roll_back(inbox: Inbox, target: Position) -> Refuse | None:
             freed = receive_entries.forget_after(inbox.connection, queue_id, marks.received.seq, applied_seq)
             marks = replace(marks, bytes_total=marks.bytes_total - freed)
             if marks.received.seq < reached_seq:
-                writer_marks.require_rollback(inbox.connection, queue_id, marks.received.seq)
+                consumer_lock.require_rollback(inbox.connection, queue_id, marks.received.seq)
             inbox.save(marks, applied_seq=min(applied_seq, marks.received.seq))
     return None
 
@@ -57,8 +57,8 @@ def replay(inbox: Inbox, answer: ReplayWord) -> None:
 def _go_back(inbox: Inbox, after: Header, *, undo: bool) -> str:
     """Forget all entries after the tick *after*, also applied ones; return the reason if that is not allowed."""
     queue_id = inbox.queue_id()
-    progress = writer_marks.lock_consumer(inbox.connection, queue_id, inbox.marks.sync_id)
-    marks = replays.read_marks(inbox.connection, inbox.client, inbox.source)
+    progress = consumer_lock.lock_consumer(inbox.connection, queue_id, inbox.marks.sync_id)
+    marks = replay_marks.read_marks(inbox.connection, inbox.client, inbox.source)
     if marks is None or after.seq > inbox.marks.boundary_seq:
         return f"no tick that ends at {after.seq:,} was received"
     refusal = replay_rules.refuse_replay(QueueFacts(*marks[1:]), after.seq, undo=undo)
@@ -66,10 +66,10 @@ def _go_back(inbox: Inbox, after: Header, *, undo: bool) -> str:
         return refusal
     gone = replay_rules.gone_back(inbox.marks, Position(after.branch, after.seq))
     freed = receive_entries.forget_after(inbox.connection, queue_id, after.seq, progress.applied_seq)
-    replays.keep_header(inbox.connection, queue_id, after)
+    replay_marks.keep_header(inbox.connection, queue_id, after)
     if undo:
-        writer_marks.require_rollback(inbox.connection, queue_id, after.seq)
+        consumer_lock.require_rollback(inbox.connection, queue_id, after.seq)
     else:
-        replays.set_back(inbox.connection, queue_id, after.branch, after.seq)
+        replay_marks.set_back(inbox.connection, queue_id, after.branch, after.seq)
     inbox.save(replace(gone, bytes_total=gone.bytes_total - freed), applied_seq=after.seq)
     return ""

@@ -1,12 +1,13 @@
 """Transmit on connections of Django: `django.db.connection` and `connections["other"]`; imports nothing of it."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from lr_client.connections.autocommit import not_in_transaction
+from lr_client.connections.driver_steps import Step, carry_out, insert_steps
 from lr_client.connections.sqlite_calls import new_key, owner_of, sqlite_token
 from queues.database import dialects
 from queues.database.dialect import Dialect
@@ -14,16 +15,7 @@ from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
 from queues.send_log.postgresql.transmit_call import transmit_call
-from queues.send_log.sqlite.transmit_call import (
-    RELEASE,
-    SAVE,
-    TOKEN,
-    UNDO,
-    Joining,
-    begin,
-    joining,
-    transmit_rows,
-)
+from queues.send_log.sqlite.transmit_call import TOKEN, Joining, joining, transmit_rows
 from queues.send_log.sqlite.uncommitted import last_is_committed
 
 _MARK: Final = "%s"
@@ -48,30 +40,20 @@ def _write_postgresql(cursor: Any, client: ClientName, entries: Sequence[NewEntr
 
 
 def _write_sqlite(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401
-    owner, joins = _transaction(cursor.db)
-    insert = transmit_rows(client, entries, _MARK, owner=owner, call=new_key(), joins=joins)
-    if len(entries) == 1:
-        cursor.executemany(*insert)
-    else:
-        _insert_as_a_whole(cursor, insert)
-    cursor.execute(TOKEN)
-    return sqlite_token(cursor.fetchone()[0])
+    return carry_out(_sqlite_steps(cursor.db, client, entries), cursor, cursor.db.connection)
 
 
-def _insert_as_a_whole(cursor: Any, insert: tuple[str, list[tuple[object, ...]]]) -> None:  # noqa: ANN401
-    driver = cursor.db.connection
-    if not driver.in_transaction:
-        # Otherwise the savepoint would be the transaction, and its release the commit.
-        cursor.execute(begin(driver))
-    cursor.execute(SAVE)
-    try:
-        cursor.executemany(*insert)
-    except Exception:
-        if driver.in_transaction:
-            cursor.execute(UNDO)
-            cursor.execute(RELEASE)
-        raise
-    cursor.execute(RELEASE)
+def _sqlite_steps(
+    wrapper: Any,  # noqa: ANN401
+    client: ClientName,
+    entries: Sequence[NewEntry],
+) -> Generator[Step, Any, PositionToken]:
+    owner, joins = _transaction(wrapper)
+    driver = wrapper.connection
+    insert = Step(*transmit_rows(client, entries, _MARK, owner=owner, call=new_key(), joins=joins))
+    yield from insert_steps(driver, insert, begun=driver.in_transaction)
+    (token,) = yield Step(TOKEN)
+    return sqlite_token(token)
 
 
 class _Known(NamedTuple):

@@ -3,8 +3,9 @@
 import os
 import secrets
 from collections.abc import Generator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from lr_client.connections.driver_steps import Step, insert_steps
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
@@ -12,12 +13,8 @@ from queues.send_log.sqlite.transmit_call import (
     CHECKS_KEYS,
     IS_MARKED,
     MARK,
-    RELEASE,
-    SAVE,
     TOKEN,
-    UNDO,
     Joining,
-    begin,
     joining,
     transmit_rows,
 )
@@ -26,13 +23,6 @@ from queues.send_log.wakeup import wake_other_process
 _PROCESS: Final = secrets.token_hex(8)
 # A text of the last transaction of each connection. Connections come and go, but share few addresses.
 _transactions: dict[str, str] = {}
-
-
-class Step(NamedTuple):
-    """A statement, and its values for each repetition; without values, it is carried out once and its row is asked."""
-
-    statement: str
-    rows: Sequence[tuple[object, ...]] = ()
 
 
 def sqlite_steps(
@@ -50,29 +40,11 @@ def sqlite_steps(
     if not checks_keys:
         owner = _transaction(owner, joins)
     insert = Step(*transmit_rows(client, entries, "?", owner=owner, call=new_key(), joins=joins))
-    if len(entries) == 1:
-        yield insert
-    else:
-        if not begun:
-            # Otherwise the savepoint would be the transaction, and its release the commit.
-            yield Step(begin(connection))
-        yield from _as_a_whole(insert)
+    yield from insert_steps(connection, insert, begun=begun)
     if not checks_keys and not is_marked:
         yield Step(MARK)
     (token,) = yield Step(TOKEN)
     return sqlite_token(token)
-
-
-def _as_a_whole(insert: Step) -> Generator[Step, Any, None]:
-    """Carry out *insert* for all its rows or for none."""
-    yield Step(SAVE)
-    try:
-        yield insert
-    except Exception:
-        yield Step(UNDO)
-        yield Step(RELEASE)
-        raise
-    yield Step(RELEASE)
 
 
 def _transaction(owner: str, joins: Joining) -> str:

@@ -1,13 +1,14 @@
 """Transmit on connections of Python's sqlite3, and of aiosqlite, which the application has imported."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from sqlite3 import Connection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lr_client.connections.autocommit import not_in_transaction
-from lr_client.connections.sqlite_calls import Step, sqlite_steps
+from lr_client.connections.driver_steps import Step, carry_out, thrown, token_of
+from lr_client.connections.sqlite_calls import sqlite_steps
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
@@ -25,24 +26,10 @@ def send(connection: Connection, client: ClientName, entries: Sequence[NewEntry]
     if _commits_alone(connection):
         raise not_in_transaction(_CURE)
     steps = sqlite_steps(connection, client, entries, begun=connection.in_transaction)
-    go_on: Callable[[], Step] = partial(steps.send, None)
     with closing(connection.cursor()) as cursor:
         # The connection's own kind of rows may be no tuples.
         cursor.row_factory = None
-        while True:
-            try:
-                statement, rows = go_on()
-            except StopIteration as ended:
-                return _returned(ended)
-            try:
-                row = None
-                if rows:
-                    cursor.executemany(statement, rows)
-                else:
-                    row = cursor.execute(statement).fetchone()
-                go_on = partial(steps.send, row)
-            except Exception as error:  # noqa: BLE001 - thrown into the steps, which raise it again
-                go_on = _thrown(steps, error, connection)
+        return carry_out(steps, cursor, connection)
 
 
 async def asend(connection: "aiosqlite.Connection", client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:
@@ -57,7 +44,7 @@ async def asend(connection: "aiosqlite.Connection", client: ClientName, entries:
             try:
                 statement, rows = go_on()
             except StopIteration as ended:
-                return _returned(ended)
+                return token_of(ended)
             try:
                 row = None
                 if rows:
@@ -67,16 +54,7 @@ async def asend(connection: "aiosqlite.Connection", client: ClientName, entries:
                     row = await cursor.fetchone()
                 go_on = partial(steps.send, row)
             except Exception as error:  # noqa: BLE001 - thrown into the steps, which raise it again
-                go_on = _thrown(steps, error, connection)
-
-
-def _thrown(
-    steps: Generator[Step, Any, PositionToken], error: Exception, connection: "Connection | aiosqlite.Connection"
-) -> Callable[[], Step]:
-    """Return the next step after *error*; raise it if SQLite itself has ended the transaction."""
-    if not connection.in_transaction:
-        raise error
-    return partial(steps.throw, error)
+                go_on = thrown(steps, error, connection)
 
 
 def _commits_alone(connection: "Connection | aiosqlite.Connection") -> bool:
@@ -87,8 +65,3 @@ def _commits_alone(connection: "Connection | aiosqlite.Connection") -> bool:
     driver = getattr(connection, "_conn", connection)
     mode = getattr(driver, "autocommit", None)
     return mode if isinstance(mode, bool) else connection.isolation_level is None
-
-
-def _returned(ended: StopIteration) -> PositionToken:
-    token: PositionToken = ended.value
-    return token

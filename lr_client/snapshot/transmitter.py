@@ -9,19 +9,19 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from discovery.processes import owner_name, surely_gone
+from discovery.processes import owner_name
 from discovery.threads import watched
 from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit, checked_timeout
 from lr_client.snapshot.build import Build, BuildSettings
 from lr_client.snapshot.context import SnapshotProvider
 from lr_client.snapshot.function_provider import ProvideFunction, provider_of
+from lr_client.snapshot.provider_lease import ProviderLease
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.clock import SYSTEM_CLOCK, Clock, jittered, now_us
 from queues.database import leases
 from queues.database.engine_check import require_engine
-from queues.database.leases import Lease
-from queues.database.transactions import reading, writing, writing_briefly
+from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError, ThreadEndedError
 from queues.logs import logger
 from queues.names import client_name
@@ -30,7 +30,7 @@ from queues.send_snapshot import attempts as snapshot_attempts
 from queues.send_snapshot import claims, hints
 from queues.send_snapshot.block_packer import BLOCK_ROWS, WriteLimits
 from queues.send_snapshot.progress import progress_of
-from queues.send_snapshot.states import Attempt, transmitter_lease
+from queues.send_snapshot.states import Attempt
 from queues.words import in_words
 
 log = logger(__name__)
@@ -38,8 +38,6 @@ log = logger(__name__)
 #: Longest wait after a failed attempt, in seconds.
 LONGEST_BACKOFF = 300.0
 _QUICKEST_POLL = 0.02
-#: Renewals in one term of the lease.
-_SIGNS = 4
 #: Seconds that `close` waits beyond its timeout for a step under way.
 _GRACE = 5.0
 #: The longest wait for the first turn, in seconds; only a slow or missing database needs so long.
@@ -92,7 +90,6 @@ class SnapshotTransmitter:
         self._client = client_name(client)
         self._parallel = parallel
         self._poll_interval = poll_interval
-        self._lease_seconds = lease_seconds
         self._clock = clock
         if not isinstance(parallel, int) or parallel < 1:
             raise ConfigurationError(f"parallel must be a whole number above 0, not {parallel!r}")
@@ -110,8 +107,7 @@ class SnapshotTransmitter:
         self._guard = threading.Lock()
         self._builds: dict[str, Build] = {}
         self._threads: list[threading.Thread] = []
-        self._lease: Lease | None = None
-        self._next_sign = 0.0
+        self._lease = ProviderLease(self._engine, self._client, self._owner, lease_seconds, clock)
         self._rest_until = clock.monotonic()
         self._problem = ""
         self._close_by = 0.0
@@ -127,7 +123,7 @@ class SnapshotTransmitter:
     @property
     def active(self) -> bool | None:
         """Whether this transmitter works; False while another one does, and None before the first look."""
-        return None if self._next_sign == 0.0 else self._lease is not None
+        return self._lease.is_held
 
     def close(self, timeout: float = 10.0) -> None:
         """Cancel the builds, wait up to *timeout* seconds for the provider to return, and release the lease.
@@ -185,9 +181,12 @@ class SnapshotTransmitter:
 
         Return the seconds until a waiting request is due: 0 after a build has begun, None without such a request.
         """
-        lease = self._own()
+        is_renewal = self._lease.is_due
+        lease = self._lease.hold()
         if lease is None:
             return None
+        if is_renewal:
+            self._log_progress()
         running = self._running()
         free = self._parallel - len(running) if self._clock.monotonic() >= self._rest_until else 0
         with reading(self._engine) as connection:
@@ -215,22 +214,6 @@ class SnapshotTransmitter:
                 return 0.0
         return due_in
 
-    def _own(self) -> Lease | None:
-        """Acquire or renew the client's lease and return it; return None while another transmitter holds it."""
-        now = self._clock.monotonic()
-        if now < self._next_sign:
-            return self._lease
-        if self._lease is not None:
-            leases.renew(self._engine, self._lease, self._lease_seconds)
-        else:
-            self._lease = self._take_over()
-        self._next_sign = now + self._lease_seconds / _SIGNS
-        if self._lease is not None:
-            with writing_briefly(self._engine) as connection:
-                send_snapshot.provider_seen(connection, self._client, self._owner)
-            self._log_progress()
-        return self._lease
-
     def _log_progress(self) -> None:
         for build in self._running().values():
             with reading(self._engine) as connection:
@@ -243,16 +226,9 @@ class SnapshotTransmitter:
                     seconds_left=progress.seconds_left,
                 )  # fmt: skip
 
-    def _take_over(self) -> Lease | None:
-        name = transmitter_lease(self._client)
-        held = leases.holder(self._engine, name)
-        if held and not held.expired and surely_gone(held.lease.owner):  # a dead owner never comes back
-            leases.release(self._engine, held.lease)
-        return leases.acquire(self._engine, name, self._owner, self._lease_seconds)
-
     def _stand_down(self, why: str) -> None:
         log.warning("snapshot transmitter stands by", client=self._client, reason=why)
-        self._lease = None
+        self._lease.lose()
         for build in self._running().values():
             build.cancel()
 
@@ -287,13 +263,9 @@ class SnapshotTransmitter:
             thread.join(min(max(0.0, self._close_by - self._clock.monotonic()), threading.TIMEOUT_MAX))
         for build in self._running().values():
             build.hand_back(_CLOSED)
-        if self._lease is None:
-            return
         # Without a database the release fails; the lease then expires by itself.
         with suppress(LrqError):
-            with writing_briefly(self._engine) as connection:
-                send_snapshot.provider_gone(connection, self._client, self._owner)
-            leases.release(self._engine, self._lease)
+            self._lease.release()
 
 
 def _is_wanted(connection: Connection, attempt: Attempt) -> bool:

@@ -24,7 +24,15 @@ from queues.database.transactions import mapped_errors, reading, writing
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.logs import logger
 from queues.positions import Position
-from queues.receive import consumer_marks, delivery_claim, failures, parked_retries, parked_rows, snapshot_blocks
+from queues.receive import (
+    consumer_marks,
+    consumer_moves,
+    delivery_claim,
+    failures,
+    parked_retries,
+    parked_rows,
+    snapshot_blocks,
+)
 from queues.receive.failures import Failure
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from queues.words import class_of
@@ -51,7 +59,7 @@ class Delivery:
     ) -> None:
         """Deliver *queue* to *listener* until another subscriber takes over *lease*.
 
-        See `subscribe` for *trace*, and `consumer_marks.move` for *fence*.
+        See `subscribe` for *trace*, and `consumer_moves.move` for *fence*.
         """
         self._engine = engine
         self._listener = listener
@@ -141,7 +149,7 @@ class Delivery:
             return delivery_claim.was_committed(connection, self._queue.queue_id, claimed_us)
 
     def _explain_missing_rows(self, connection: Connection, step: DeliveryStep) -> NoReturn:
-        stands = consumer_marks.standing(connection, self._queue.queue_id)
+        stands = consumer_marks.queue_state(connection, self._queue.queue_id)
         if stands is None or stands.received.sync_id != step.seen.sync_id:
             raise Superseded
         raise SnapshotFailedError(
@@ -211,12 +219,12 @@ class Delivery:
         if step.retry is not None:
             return parked_retries.take(connection, step.retry)
         if step.kind is Kind.LOG_ENTRIES:
-            return consumer_marks.apply_blocks(
+            return consumer_moves.apply_blocks(
                 connection, queue_id, self._lease, seen, to,
                 applied=len(step.rows), blocks=step.blocks, freed=step.freed, back_seq=step.back_seq, fence=self._fence,
             )  # fmt: skip
         applied, back_seq = len(step.rows), step.back_seq
-        moved = consumer_marks.move(
+        moved = consumer_moves.move(
             connection, queue_id, self._lease, seen, to, applied=applied, back_seq=back_seq, fence=self._fence
         )
         if not moved or step.kind is not Kind.SNAPSHOT_ROWS:

@@ -1,113 +1,54 @@
 """Follow one receive queue step by step: wait while it is empty, retry a step that fails."""
 
-import threading
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
 
-from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from discovery.registry import ReceiveQueue
 from lr_client.subscriber.callbacks import undoes
 from lr_client.subscriber.delivery import Delivery, Superseded
-from lr_client.subscriber.listener import RoutingQueueListener
-from lr_client.subscriber.observer import DeliveryObserver
-from lr_client.subscriber.options import OnFailure
-from lr_client.subscriber.sleepers import Sleeper
+from lr_client.subscriber.followed_queue import FollowedQueue
+from lr_client.subscriber.recorded_failure import RecordedFailure
 from lr_client.subscriber.steps import DeliveryStep, Forgotten, Kind, next_step
-from lr_client.subscriber.unpacker import Unpacker
-from queues.backoff import Backoff
-from queues.clock import Clock, jittered
-from queues.database.leases import Lease
-from queues.database.transactions import reading, writing_briefly
+from queues.database.transactions import reading
 from queues.error_facts import facts_of
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
-from queues.receive import consumer_marks, failures, parked_retries
-from queues.receive.batches import BatchLimits
-from queues.receive.failures import Failure
+from queues.receive import consumer_marks, parked_retries
 from queues.receive.kept_blocks import KeptBlocks
 from queues.words import in_words
 
-#: First wait before an idle queue is polled again, in seconds; the wait doubles up to `Options.idle`.
-QUICK: Final = 0.005
-
-#: The `seq` of a failure before any row was read.
-_UNREAD: Final = 0
 #: A step is stuck once errors of the database have stopped it for these seconds, so often in a row.
 STUCK_SECONDS: Final = 5.0
 _STUCK_TRIES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a subscription; times in seconds. See `lr_client.tracing` for `trace`."""
-
-    limits: BatchLimits
-    on_failure: OnFailure
-    max_tries: int
-    backoff: float
-    max_backoff: float
-    idle: float
-    quick: float = QUICK
-    trace: bool = True
-    observer: DeliveryObserver = field(default_factory=DeliveryObserver)
-
-    def delay(self, tries: int) -> float:
-        """Return the seconds to wait after *tries* failures in a row."""
-        first = min(self.backoff, self.max_backoff)
-        return jittered(Backoff(first, self.max_backoff).delay_seconds(tries))
-
-
 class Follower:
     """Follows one queue under one lease, until `stopping` is set or the lease is lost."""
 
-    #: The shard that the follower delivers; None for a queue without shards.
-    _shard: int | None = None
-
-    def __init__(
-        self,
-        engine: Engine,
-        listener: RoutingQueueListener,
-        queue: ReceiveQueue,
-        lease: Lease,
-        options: Options,
-        *,
-        stopping: threading.Event,
-        report: Callable[[str, Exception], None],
-        recovered: Callable[[str], None] = lambda _source: None,
-        sleeper: Sleeper,
-        unpacker: Unpacker,
-        clock: Clock,
-    ) -> None:
-        """Prepare; *report* is called with (source, error) for every error, *recovered* after the next success."""
-        self._engine = engine
-        self._queue = queue
-        self._options = options
-        self._delivery = self._deliveries(engine, listener, queue, lease, options)
-        self._undoes = undoes(listener)
-        self._stopping = stopping
-        self._report = report
-        self._recovered = recovered
-        self._clock = clock
-        self._sleeper = sleeper
+    def __init__(self, followed: FollowedQueue, delivery: Delivery | None = None, *, shard: int | None = None) -> None:
+        """Prepare to follow the queue, or only one *shard* of it with a *delivery* of that shard."""
+        self._engine = followed.engine
+        self._queue = followed.queue
+        self._options = followed.options
+        self._delivery = delivery or Delivery(
+            followed.engine, followed.listener, followed.queue, followed.lease, trace=followed.options.trace
+        )
+        self._undoes = undoes(followed.listener)
+        self._stopping = followed.stopping
+        self._report = followed.report
+        self._recovered = followed.recovered
+        self._clock = followed.clock
+        self._sleeper = followed.sleeper
+        self._unpacker = followed.unpacker
         self._kept = KeptBlocks()
-        self._unpacker = unpacker
-        self._idle = options.quick
+        self._idle = followed.options.quick
         self._enrolled = False
-        self._failure: Failure | None = None
-        # The step of the present turn, and the recorded failure of a step that errors of the database stop.
+        self._failure = RecordedFailure(followed.engine, followed.queue.queue_id, shard)
+        # The step of the present turn, and the time of the first of the present troubles.
         self._step: DeliveryStep | None = None
-        self._stuck: Failure | None = None
         self._troubled_since = 0.0
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
-
-    def _deliveries(
-        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, options: Options
-    ) -> Delivery:
-        return Delivery(engine, listener, queue, lease, trace=options.trace)
 
     def run(self) -> None:
         """Follow the queue until it is forgotten; raise `OwnershipLostError` when another subscriber has taken over."""
@@ -141,14 +82,14 @@ class Follower:
             self._enroll()
         step = self._next()
         if step is None:
-            self._forget_failure()
+            self._failure.clear()
             return None
         self._step = step
         if step.kind is Kind.LOG_ENTRIES:
             self._unpacker.begin(self._kept.packed_after(step.end))
         began = self._clock.monotonic()
         try:
-            self._delivery.carry_out(step, recovers=self._has_failure and step.kind is not Kind.RETRY)
+            self._delivery.carry_out(step, recovers=self._failure.exists and step.kind is not Kind.RETRY)
         except (Superseded, OwnershipLostError, StoreUnavailableError):
             raise
         except Exception as error:  # noqa: BLE001 - recorded and reported
@@ -175,11 +116,8 @@ class Follower:
                 with suppress(LrqError, SQLAlchemyError):
                     self._record_stuck(self._step, error, troubles)
             return
-        known = self._failure
-        seq, tries = (known.seq, max(known.tries, troubles)) if known else (_UNREAD, troubles)
-        self._failure = failures.again(known, seq, facts_of(error, in_words(error)))._replace(tries=tries)
         with suppress(LrqError, SQLAlchemyError):
-            failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
+            self._failure.troubled(facts_of(error, in_words(error)), troubles)
 
     def _record_stuck(self, step: DeliveryStep, error: StoreUnavailableError, troubles: int) -> None:
         """Store that errors of the database, such as its time-outs, stop one step again and again.
@@ -193,25 +131,11 @@ class Follower:
         elif step.divisible:
             self._singly = (step.kind, step.end)
         else:
-            failure = failures.again(self._stuck or self._failure, step.first, facts)._replace(tries=troubles)
-            failures.record(self._engine, self._queue.queue_id, failure, self._shard)
-            self._stuck = failure
-
-    @property
-    def _has_failure(self) -> bool:
-        return self._failure is not None or self._stuck is not None
-
-    def _forget_failure(self) -> None:
-        """Clear the failure of a queue in which nothing is left to deliver."""
-        if self._has_failure:
-            with writing_briefly(self._engine) as connection:
-                failures.clear(connection, self._queue.queue_id, self._shard)
-            self._failure = self._stuck = None
+            self._failure.stopped(step.first, facts, troubles)
 
     def _enroll(self) -> None:
         consumer_marks.enroll(self._engine, self._queue.queue_id, undoes=self._undoes)
-        with reading(self._engine) as connection:
-            self._failure = failures.last(connection, self._queue.queue_id, self._shard)
+        self._failure.load()
         self._enrolled = True
 
     def _sleep(self) -> None:
@@ -223,13 +147,13 @@ class Follower:
         self._sleeper.sleep(pause)
 
     def _one_by_one(self) -> bool:
-        return self._has_failure or self._singly is not None
+        return self._failure.exists or self._singly is not None
 
     def _done(self, step: DeliveryStep) -> float | None:
         self._kept.moved(step.version)
         if step.kind is Kind.RETRY:
             return 0
-        self._failure = self._stuck = None
+        self._failure.forget()
         if self._singly and (step.kind is not self._singly[0] or step.end >= self._singly[1]):
             self._singly = None
         if self._singly is None:
@@ -252,12 +176,12 @@ class Follower:
             self._singly = (step.kind, step.end)
             self._report(self._queue.source, error)
             return 0
-        failure = self._failure = failures.again(self._failure, step.first, facts)
+        failure = self._failure.refused(step.first, facts)
         self._report(self._queue.source, error)
         if self._parks(step, failure.tries):
             self._delivery.park(step, failure)
             return self._done(step)
-        failures.record(self._engine, self._queue.queue_id, failure, self._shard)
+        self._failure.store(failure)
         return self._options.delay(failure.tries)
 
     def _parks(self, step: DeliveryStep, tries: int) -> bool:

@@ -10,7 +10,8 @@ from discovery.polling import RegistryPoller
 from discovery.registry import ReceiveQueue
 from discovery.threads import watched
 from lr_client.subscriber.error_reports import ErrorReports
-from lr_client.subscriber.follower import Follower, Options
+from lr_client.subscriber.followed_queue import FollowedQueue, Options
+from lr_client.subscriber.follower import Follower
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.shard_follower import Nudges, ShardFollower
 from lr_client.subscriber.sleepers import Sleeper, sleepers_of
@@ -123,26 +124,19 @@ class QueueThreads:
                 self._give_up(lost)
 
     def _follower(self, queue: ReceiveQueue, sleeper: Sleeper) -> Follower:
-        place = self._engine, self._listener, queue, self._lease, self._options
-        reports = self._reports
-        if self._shard is None:
-            return Follower(
-                *place,
-                stopping=self._stopping,
-                report=reports.report,
-                recovered=reports.recovered,
-                sleeper=sleeper,
-                unpacker=self._unpacker,
-                clock=self._clock,
-            )
-        return ShardFollower(
-            *place,
-            shard=self._shard,
-            nudges=self._nudges,
+        followed = FollowedQueue(
+            engine=self._engine,
+            listener=self._listener,
+            queue=queue,
+            lease=self._lease,
+            options=self._options,
             stopping=self._stopping,
-            report=reports.report,
-            recovered=reports.recovered,
+            report=self._reports.report,
+            recovered=self._reports.recovered,
             sleeper=sleeper,
             unpacker=self._unpacker,
             clock=self._clock,
         )
+        if self._shard is None:
+            return Follower(followed)
+        return ShardFollower(followed, shard=self._shard, nudges=self._nudges)

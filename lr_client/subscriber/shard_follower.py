@@ -1,24 +1,19 @@
 """Follow one shard of a receive queue; the follower of shard 0 also keeps the whole queue in order."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
-from discovery.registry import ReceiveQueue
-from lr_client.subscriber.delivery import Delivery
-from lr_client.subscriber.follower import Follower, Options
-from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.followed_queue import FollowedQueue
+from lr_client.subscriber.follower import Follower
 from lr_client.subscriber.shard_balance import balance
 from lr_client.subscriber.shard_delivery import ShardDelivery
 from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, ShardStep, next_shard_step, read_shards
 from lr_client.subscriber.sleepers import Sleeper
 from lr_client.subscriber.steps import DeliveryStep, next_kind
-from lr_client.subscriber.unpacker import Unpacker
-from queues.clock import Clock
-from queues.database.leases import Lease
 from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import LrqError, NeedsFullSyncError, UsageError
 from queues.receive import shard_marks, shard_upkeep, stored_shard_maps
@@ -63,33 +58,16 @@ class Nudges:
 class ShardFollower(Follower):
     """Follows one shard of one queue under the lease of that shard."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        listener: RoutingQueueListener,
-        queue: ReceiveQueue,
-        lease: Lease,
-        options: Options,
-        *,
-        shard: int,
-        nudges: Nudges,
-        stopping: threading.Event,
-        report: Callable[[str, Exception], None],
-        recovered: Callable[[str], None] = lambda _source: None,
-        sleeper: Sleeper,
-        unpacker: Unpacker,
-        clock: Clock,
-    ) -> None:
-        """Prepare; the parameters are those of `Follower`."""
-        self._own_shard = self._shard = shard
-        super().__init__(
-            engine, listener, queue, lease, options,
-            stopping=stopping, report=report, recovered=recovered, sleeper=sleeper, unpacker=unpacker, clock=clock,
-        )  # fmt: skip
+    def __init__(self, followed: FollowedQueue, *, shard: int, nudges: Nudges) -> None:
+        """Prepare to follow *shard*; *nudges* wake its other shards in this process."""
+        engine, listener, queue, lease = followed.engine, followed.listener, followed.queue, followed.lease
+        delivery = ShardDelivery(engine, listener, queue, lease, shard=shard, trace=followed.options.trace)
+        super().__init__(followed, delivery, shard=shard)
+        self._shard = shard
         self._lease = lease
         self._maps = KnownMaps(queue.client)
         self._nudges = nudges
-        self._settled = self._rested = clock.monotonic()
+        self._settled = self._rested = followed.clock.monotonic()
         # A queue is balanced before it gets its shards. Later the fastest shards would be far ahead of a new map.
         self._balanced = self._settled - _BALANCE
 
@@ -106,16 +84,11 @@ class ShardFollower(Follower):
         finally:
             self._nudges.leave(self._sleeper)
 
-    def _deliveries(
-        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, options: Options
-    ) -> Delivery:
-        return ShardDelivery(engine, listener, queue, lease, shard=self._own_shard, trace=options.trace)
-
     def _next(self) -> DeliveryStep | None:
         while not self._stopping.is_set():
             with reading(self._engine, snapshot=True) as connection:
                 queue = read_shards(
-                    connection, self._queue.queue_id, self._queue.client, self._maps, newest=self._own_shard == FIRST
+                    connection, self._queue.queue_id, self._queue.client, self._maps, newest=self._shard == FIRST
                 )
                 if queue is None:
                     return None
@@ -134,7 +107,7 @@ class ShardFollower(Follower):
         """Return the next step, or the error in its place, for which a new map may be the cure."""
         one = self._one_by_one()
         try:
-            return next_shard_step(connection, queue, self._own_shard, self._options.limits, self._kept, one=one), None
+            return next_shard_step(connection, queue, self._shard, self._options.limits, self._kept, one=one), None
         except (NeedsFullSyncError, UsageError) as problem:
             return None, problem
 
@@ -146,9 +119,9 @@ class ShardFollower(Follower):
 
     def _keep(self, queue: ShardedQueue, *, is_idle: bool) -> bool:
         """Make the next change for all shards that keeps the queue in order; return False if there is none."""
-        if self._own_shard == FIRST and (self._balances(queue) or self._adopts(queue)):
+        if self._shard == FIRST and (self._balances(queue) or self._adopts(queue)):
             return True
-        return is_idle and self._own_shard == FIRST and queue.is_in_log and self._retires(queue)
+        return is_idle and self._shard == FIRST and queue.is_in_log and self._retires(queue)
 
     def _settles(self, queue: ShardedQueue, *, is_idle: bool) -> bool:
         """Let the marks of the queue follow the lowest position, now and then; return whether they have moved."""

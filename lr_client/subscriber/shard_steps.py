@@ -13,7 +13,7 @@ from queues.names import ClientName
 from queues.receive import shard_marks, stored_shard_maps
 from queues.receive.batches import BatchLimits
 from queues.receive.block_entries import LogEntries, ReceivedRow, TransactionPart
-from queues.receive.consumer_marks import IN_LOG, NOWHERE, QueueState, standing
+from queues.receive.consumer_marks import IN_LOG, NOWHERE, QueueState, queue_state
 from queues.receive.kept_blocks import History, KeptBlocks
 from queues.receive.log_blocks import FETCH_BYTES
 from queues.receive.registry import is_registered
@@ -88,7 +88,7 @@ def read_shards(
 
     Raises `Forgotten`.
     """
-    stands = standing(connection, queue_id)
+    stands = queue_state(connection, queue_id)
     if stands is None:
         if not is_registered(connection, queue_id):
             raise Forgotten

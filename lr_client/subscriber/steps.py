@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from queues.receive import batches, parked_retries, parked_rows, snapshot_batches
 from queues.receive.batches import BatchLimits
 from queues.receive.block_entries import ReceivedRow
-from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, standing
+from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, queue_state
 from queues.receive.kept_blocks import History, KeptBlocks
 from queues.receive.marks import NOT_ENDED
 from queues.receive.parked_retries import Retry
@@ -121,7 +121,7 @@ def next_step(
 
     With *one*, the step brings at most one source transaction. Blocks of the log are taken from *kept*, and kept there.
     """
-    stands = standing(connection, queue_id)
+    stands = queue_state(connection, queue_id)
     if stands is None:
         if not is_registered(connection, queue_id):
             raise Forgotten

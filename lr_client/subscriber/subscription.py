@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from discovery.ownership import Ownership, OwnershipState
 from lr_client.subscriber.callbacks import require_listener
 from lr_client.subscriber.error_reports import ErrorReports
-from lr_client.subscriber.follower import Options
+from lr_client.subscriber.followed_queue import Options
 from lr_client.subscriber.function_listener import FunctionListener
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.listener_session import require_transactions

@@ -11,15 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lr_server.feed.reader import Reader
-from lr_server.feed.router import RoutedRows, after_cut, encoded, owed_rows, owed_sets
+from lr_server.feed.routed_tick import RoutedTick, without_rows
 from lr_server.feed.throttle import FlowControl, Outbox, leaving
 from queues.clock import Clock
-from queues.names import SiteId
-from queues.positions import Tick, Visibility
-from queues.send_log.port import SessionKey, TickRows, size_of
+from queues.positions import Tick
+from queues.send_log.port import SessionKey, TickRows
 
-#: Memory of a group beyond its rows, in bytes.
-_OVERHEAD = 2048
 #: A full feed looks again after so many seconds.
 _LOOK = 0.2
 #: Up to these numbers of rows and readers, a tick is encoded while the disk writes it.
@@ -27,64 +24,11 @@ _FEW_ROWS = 64
 _FEW_READERS = 8
 
 
-class RoutedTick:
-    """A tick's rows; each selection of them is routed and encoded at most once.
-
-    `size` is the approximate memory of rows and encoded blocks, in bytes. *grow* gets this object and the bytes of each
-    new block. `is_published`: the feed holds and counts this tick.
-    """
-
-    def __init__(self, group: TickRows, grow: Callable[["RoutedTick", int], None]) -> None:
-        self.tick: Tick = group.tick
-        self._group = group
-        self._grow = grow
-        self._blocks: dict[tuple[str, frozenset[int]], RoutedRows] = {}
-        self._guard = threading.Lock()
-        self.size = size_of(group.rows or ()) + _OVERHEAD + 200 * len(group.rows or ())
-        self.is_published = False
-
-    def has(self, group: TickRows) -> bool:
-        """Return whether this object was made of *group*."""
-        return self._group is group
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the rows are in memory; a tick above the limits is read from the database in parts."""
-        return self._group.rows is not None
-
-    def readers(self) -> Callable[[SessionKey], bool]:
-        """Return a function that tells whether the tick may have rows for a session."""
-        rows, sets = self._group.rows, self._group.sets
-        if rows is None:
-            return lambda _: True
-        named: dict[str, set[SiteId]] = {}
-        for client, number in {(row.client, row.tag_set) for row in rows}:
-            named.setdefault(client, set()).update(sets.get(number, ()))
-        return lambda owed: owed.destination in named.get(owed.client, ())
-
-    def routed(self, owed: SessionKey) -> RoutedRows:
-        """Return the session's rows."""
-        numbers = owed_sets(self._group.sets, owed.destination)
-        if not numbers:
-            return RoutedRows(None)
-        key = (owed.client, numbers)
-        with self._guard:
-            if key not in self._blocks:
-                found = self._blocks[key] = encoded(owed_rows(self._group.rows or (), owed, numbers))
-                self._grow(self, len(found.block.body) if found.block is not None else 0)
-            return self._blocks[key]
-
-    def routed_after(self, owed: SessionKey, cut: Visibility) -> RoutedRows:
-        """Like `routed`, without the rows that a snapshot with this *cut* contains."""
-        numbers = owed_sets(self._group.sets, owed.destination)
-        return encoded(after_cut(owed_rows(self._group.rows or (), owed, numbers), cut))
-
-
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The ticks that follow the position, oldest first."""
 
-    groups: tuple[RoutedTick, ...]
+    ticks: tuple[RoutedTick, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +43,7 @@ class LiveFeed:
         self._limit = limit_bytes
         self._policy: FlowControl = policy
         self._clock = clock
-        self._groups: deque[RoutedTick] = deque()
+        self._ticks: deque[RoutedTick] = deque()
         self._readers: dict[SessionKey, Reader] = {}
         self._size = 0
         self._newest: Tick | None = None
@@ -121,37 +65,37 @@ class LiveFeed:
             self._open = True
             if newest is not None and newest == self._newest:
                 return
-            while self._groups:
+            while self._ticks:
                 self._drop_oldest()
             self._newest = newest
             for reader in self._readers.values():
                 reader.passed = None
             self._wake_all()
 
-    def prepare(self, group: TickRows) -> None:
+    def prepare(self, taken: TickRows) -> None:
         """Encode the rows of a small tick for the present readers; the same thread may `publish` the tick later."""
-        live = self._prepared = RoutedTick(group, self._grow)
+        live = self._prepared = RoutedTick(taken, self._grow)
         with self._changed:
             readers = list(self._readers)
-        if group.rows is not None and len(group.rows) <= _FEW_ROWS and len(readers) <= _FEW_READERS:
+        if taken.rows is not None and len(taken.rows) <= _FEW_ROWS and len(readers) <= _FEW_READERS:
             for owed in readers:
                 live.routed(owed)
 
-    def publish(self, group: TickRows) -> None:
+    def publish(self, taken: TickRows) -> None:
         """Add the rows of a new tick; drop the oldest ticks beyond the limit.
 
         Waits for the sessions that still need the oldest tick, unless the flow control lets them leave.
         """
         prepared, self._prepared = self._prepared, None
-        live = prepared if prepared is not None and prepared.has(group) else RoutedTick(group, self._grow)
+        live = prepared if prepared is not None and prepared.has(taken) else RoutedTick(taken, self._grow)
         has_rows = live.readers()
         with self._changed:
             live.is_published = True
-            self._groups.append(live)
+            self._ticks.append(live)
             self._size += live.size
-            self._newest = group.tick
+            self._newest = taken.tick
             self._tell(live, has_rows)
-            while self._open and self._size > self._limit and len(self._groups) > 1:
+            while self._open and self._size > self._limit and len(self._ticks) > 1:
                 if self._must_wait():
                     self._changed.wait(_LOOK)
                 else:
@@ -180,7 +124,7 @@ class LiveFeed:
             found = self._after(owed, seq)
             if (reader := self._readers.get(owed)) is not None:
                 # The lock is held, so that no `leave` can come between `wanted` and the wait.
-                if ring is not None and isinstance(found, Ready) and not found.groups and wanted():
+                if ring is not None and isinstance(found, Ready) and not found.ticks and wanted():
                     reader.wait(seq, ring, rests=rests)
                 else:
                     reader.end_wait()
@@ -217,14 +161,14 @@ class LiveFeed:
             reader.wake()
 
     def _drop_oldest(self) -> None:
-        oldest = self._groups.popleft()
+        oldest = self._ticks.popleft()
         self._size -= oldest.size
         oldest.is_published = False
 
-    def _grow(self, group: RoutedTick, added: int) -> None:
+    def _grow(self, live: RoutedTick, added: int) -> None:
         with self._changed:
-            group.size += added
-            if group.is_published:
+            live.size += added
+            if live.is_published:
                 self._size += added
 
     def _after(self, owed: SessionKey, seq: int) -> Ready | Behind:
@@ -234,11 +178,11 @@ class LiveFeed:
         upto = seq if passed is None else passed.end_seq
         newest = self._newest
         if newest is not None and upto < newest.end_seq:
-            if not self._groups or self._groups[0].tick.start_seq > upto:
+            if not self._ticks or self._ticks[0].tick.start_seq > upto:
                 self._forget(owed)
                 return Behind()
             self._note(owed, upto)
-            return Ready(before + _tail(self._groups, upto))
+            return Ready(before + _tail(self._ticks, upto))
         self._note(owed, upto)
         return Ready(before)
 
@@ -249,13 +193,13 @@ class LiveFeed:
             reader = self._readers[owed] = Reader(seq, window_began=now)
         drained = 0
         if seq > reader.seq:
-            drained = sum(group.size for group in _tail(self._groups, reader.seq) if group.tick.end_seq <= seq)
+            drained = sum(live.size for live in _tail(self._ticks, reader.seq) if live.tick.end_seq <= seq)
             if self._size > self._limit:
                 self._changed.notify_all()
         reader.read(seq, drained, now)
 
     def _must_wait(self) -> bool:
-        oldest = self._groups[0].tick
+        oldest = self._ticks[0].tick
         needing = {owed for owed, reader in self._readers.items() if reader.seq < oldest.end_seq}
         if not needing:
             return False
@@ -265,19 +209,14 @@ class LiveFeed:
         return bool(needing - left)
 
     def _outbox(self, reader: Reader, now: float) -> Outbox:
-        unread = sum(group.size for group in self._groups if group.tick.end_seq > reader.seq)
+        unread = sum(live.size for live in self._ticks if live.tick.end_seq > reader.seq)
         return Outbox(fill=unread / self._limit, drained_per_second=reader.speed(now))
 
 
-def _tail(groups: "deque[RoutedTick]", seq: int) -> tuple[RoutedTick, ...]:
+def _tail(ticks: deque[RoutedTick], seq: int) -> tuple[RoutedTick, ...]:
     tail: list[RoutedTick] = []
-    for group in reversed(groups):
-        if group.tick.end_seq <= seq:
+    for live in reversed(ticks):
+        if live.tick.end_seq <= seq:
             break
-        tail.append(group)
+        tail.append(live)
     return tuple(reversed(tail))
-
-
-def without_rows(tick: Tick) -> RoutedTick:
-    """Return *tick* as one that has no rows for any session."""
-    return RoutedTick(TickRows(tick, (), {}), lambda _tick, _bytes: None)

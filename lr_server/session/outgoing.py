@@ -4,7 +4,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lr_server.feed.feed import Behind, LiveFeed, Ready, RoutedTick, without_rows
+from lr_server.feed.feed import Behind, LiveFeed, Ready
+from lr_server.feed.routed_tick import RoutedTick, without_rows
 from lr_server.feed.router import RoutedRows, after_cut, encoded, packed_row
 from queues.blocks import encode_entries
 from queues.names import SiteId
@@ -114,13 +115,13 @@ class Outgoing:
             return Found(self._from_database(position, seq), is_live=False)
         bell.clear()
         found = self._feed.after(self._owed, seq, wanted, ring=bell.set, rests=rests)
-        if isinstance(found, Ready) and not found.groups and wanted():
+        if isinstance(found, Ready) and not found.ticks and wanted():
             yield Rest(timeout)
             found = self._feed.after(self._owed, seq, wanted)
-        if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
+        if isinstance(found, Behind) or any(not tick.is_held for tick in found.ticks):
             return Found(self._from_database(position, seq), is_live=False)
-        groups = found.groups or self._skipped(position, seq)
-        return Found([self._live(group, position) for group in groups], is_live=True)
+        ticks = found.ticks or self._skipped(position, seq)
+        return Found([self._live(tick, position) for tick in ticks], is_live=True)
 
     def _skipped(self, position: Position, seq: int) -> tuple[RoutedTick, ...]:
         """Return the newest tick if it ends at *seq*, beyond *position*."""
@@ -144,10 +145,10 @@ class Outgoing:
         pieces = self._log.stream(self._owed, tick, seq - boundary_seq - 1, _ONE)
         return any(piece.rows for piece in pieces)
 
-    def _live(self, group: RoutedTick, position: Position) -> TickPart:
-        tick = group.tick
+    def _live(self, live: RoutedTick, position: Position) -> TickPart:
+        tick = live.tick
         cut = _cut(position)
-        rows = group.routed(self._owed) if cut is None else group.routed_after(self._owed, cut)
+        rows = live.routed(self._owed) if cut is None else live.routed_after(self._owed, cut)
         return _piece(tick, rows, position)
 
     def _from_database(self, position: Position, seq: int) -> Iterator[TickPart]:

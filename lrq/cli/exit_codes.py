@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import typer
 
-from lrq.cli.standard_streams import leave_stdout
+from lrq.cli.process.standard_streams import leave_stdout
 from lrq.cli.words import one_line
 
 

@@ -37,7 +37,7 @@ from lrq.cli.commands import (
     uninstall,
     work,
 )
-from lrq.cli.standard_streams import make_usable
+from lrq.cli.process.standard_streams import make_usable
 
 _DEBUG = "--debug"
 #: The commands that go on after their first output.

@@ -68,3 +68,8 @@ AwaitTables = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")]
+
+# A receive queue.
+OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the receive queue.")]
+OfSource = Annotated[str, typer.Argument(metavar="SOURCE", help="The site that sends the entries of the queue.")]

@@ -4,10 +4,10 @@ from sqlalchemy import Engine
 
 from discovery.site_status import SiteStatus
 from discovery.status import read_status
-from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.manual_trim import owner_of
 from lrq.cli.place import SitePlace
-from lrq.cli.status_tables import owner_words
+from lrq.cli.views.status_tables import owner_words
+from lrq.cli.waits.drain import Scope, drain
 from lrq.cli.words import plural
 from queues.database.migrations import removal, require
 from queues.database.schemas import schema_of

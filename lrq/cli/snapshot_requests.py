@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from discovery.snapshot_reads import snapshot_status
 from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.output import add, table
-from lrq.cli.status_tables import owner_words, snapshot_cells
+from lrq.cli.views.status_tables import owner_words, snapshot_cells
 from lrq.cli.words import one_line
 from queues import send_snapshot
 from queues.clock import iso, now_us

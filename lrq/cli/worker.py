@@ -11,9 +11,9 @@ from lr_client.subscriber.function_listener import FunctionListener
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.options import chosen_options
 from lr_client.subscriber.subscription import Subscription, subscribe
-from lr_server.registry_server import RegistryServer
-from lrq.cli.applied_wait import Target, look, targets
-from lrq.cli.stop_signals import StopSignals
+from lr_server.metrics.registry_server import RegistryServer
+from lrq.cli.process.stop_signals import StopSignals
+from lrq.cli.waits.applied import Target, look, targets
 from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.logs import logger

@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from lr_client.subscriber.observer import DeliveryObserver
-from lr_server.registry_server import RegistryServer
+from lr_server.metrics.registry_server import RegistryServer
 from lr_server.session.traffic import BOUNDS
 
 _LABELS: Final = ("client", "source")

@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lr_server.settings import Settings
-from lrq.cli.ring_members import ask_members
+from lrq.cli.ring.members import ask_members
 from lrq.console import pages, replay_pages
 from lrq.console.access import Access, Authorize, address, is_own_origin
 from lrq.console.acting import act

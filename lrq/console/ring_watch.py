@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lrq.cli.ring_members import MemberView, ring_trouble
+from lrq.cli.ring.members import MemberView, ring_trouble
 from lrq.console.links import Tone
 from lrq.console.repeated import Repeated
 from queues.clock import SYSTEM_CLOCK, Clock, now_us

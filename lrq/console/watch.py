@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from discovery.site_status import SiteStatus
 from discovery.status import read_status
-from lrq.cli.rates import Look, Rates, rates
+from lrq.cli.views.rates import Look, Rates, rates
 from lrq.console.reading import PageThreads, reader
 from lrq.console.repeated import Repeated
 from lrq.console.samples import SitePast

@@ -42,21 +42,6 @@ from queues.leadership import (
     range_number,
 )
 
-__all__ = [
-    "RangeRow",
-    "ServerRow",
-    "ServersView",
-    "check_ranges",
-    "claim",
-    "look",
-    "register",
-    "release",
-    "remove",
-    "renew",
-    "renumber",
-    "view_of",
-]
-
 #: Rows of servers that have expired stay for so long, in microseconds, and at most so many of them.
 _KEPT_US: Final = 3600 * 1_000_000
 _MOST_KEPT: Final = 32

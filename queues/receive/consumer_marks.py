@@ -1,31 +1,17 @@
-"""The subscriber's marks of a receive queue, and the removal of applied entries."""
+"""The marks of a subscriber in a receive queue: their shapes, their beginning, and the two sides' marks together.
+
+See `consumer_moves` for their changes.
+"""
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    and_,
-    bindparam,
-    case,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Engine, and_, bindparam, case, func, insert, select, update
 
 from queues.clock import now_us
-from queues.database import dialects
-from queues.database.dialect import Statement
-from queues.database.leases import Lease
 from queues.database.tables.consumers import consumers, parked_entries
-from queues.database.tables.receive import receive_blocks as log
 from queues.database.tables.receive import receive_marks, receive_queues
 from queues.database.transactions import reading, writing_briefly
 from queues.names import ClientName
-from queues.receive import log_blocks
 from queues.receive.marks import NOT_ENDED
 from queues.receive.newest import newest
 from queues.receive.parked_rows import REQUESTED
@@ -35,10 +21,6 @@ IN_LOG: Final = "log"
 IN_SNAPSHOT: Final = "snapshot"
 #: The `back_seq` of a subscriber that has nothing to undo.
 NOWHERE: Final = -1
-
-
-#: The marks of a queue with shards have a generation from here on. So a subscriber without shards writes none of them.
-SHARDED: Final = 2**62
 
 
 def subscriber_lease(client: ClientName, shard: int | None = None) -> str:
@@ -129,9 +111,9 @@ def _is_enrolled(connection: Connection, queue_id: int, undoes: bool) -> bool:
     return kept is not None and bool(kept) == undoes
 
 
-def standing(connection: Connection, queue_id: int) -> QueueState | None:
+def queue_state(connection: Connection, queue_id: int) -> QueueState | None:
     """Read both sides' marks in one statement; None until both exist."""
-    row = connection.execute(STANDING, {"queue": queue_id}).first()
+    row = connection.execute(QUEUE_STATE, {"queue": queue_id}).first()
     if row is None:
         return None
     return QueueState(Consumed(*row[:_OWN]), Received(*row[_OWN:_BOTH]), row.retry_id, row.back_seq, row.version)
@@ -141,7 +123,7 @@ _OWN: Final = len(Consumed._fields)
 _BOTH: Final = _OWN + len(Received._fields)
 
 
-STANDING = (
+QUEUE_STATE = (
     select(
         *(consumers.c[name] for name in Consumed._fields),
         *(receive_marks.c[name] for name in Received._fields),
@@ -159,155 +141,3 @@ STANDING = (
         newest(receive_marks, bindparam("queue")),
     )
 )
-
-
-def move(
-    connection: Connection,
-    queue_id: int,
-    lease: Lease,
-    seen: Consumed,
-    to: Consumed,
-    *,
-    applied: int = 0,
-    applied_bytes: int = 0,
-    back_seq: int = NOWHERE,
-    fence: int | None = None,
-) -> bool:
-    """Compare-and-set the subscriber's marks from *seen* to *to*; return False if they differ from *seen*.
-
-    *applied* entries leave the queue; *applied_bytes* is the size of the blocks that have their last entry there.
-
-    Also return False after a write under a newer lease than *lease*; *fence* replaces its generation (see `SHARDED`).
-    The same holds if the stored `back_seq` differs from *back_seq*, unless *to* begins another snapshot. After True,
-    the marks stay locked until the end of the transaction.
-    """
-    moving = _moving(queue_id, lease, seen, to, applied, applied_bytes, back_seq, fence)
-    return connection.execute(*moving).first() is not None
-
-
-def apply_blocks(
-    connection: Connection,
-    queue_id: int,
-    lease: Lease,
-    seen: Consumed,
-    to: Consumed,
-    *,
-    applied: int,
-    blocks: int,
-    freed: int,
-    back_seq: int,
-    fence: int | None = None,
-) -> bool:
-    """`move` the marks and delete the *blocks* that end there, in one message; return False unless both succeed.
-
-    After False the caller rolls back. *freed* is the size of the blocks.
-    """
-    moving = _moving(queue_id, lease, seen, to, applied, freed, back_seq, fence)
-    removing = _removing(queue_id, seen, to.branch, to.seq)
-    # A batch that ends inside a block removes nothing: the marks tell which entries are left.
-    statements = [moving, removing] if blocks else [moving]
-    moved, *removed = dialects.of(connection).run_all(connection, statements)
-    return len(moved) == 1 and sum(map(len, removed)) == blocks
-
-
-def _moving(
-    queue_id: int,
-    lease: Lease,
-    seen: Consumed,
-    to: Consumed,
-    applied: int,
-    applied_bytes: int,
-    back_seq: int,
-    fence: int | None,
-) -> Statement:
-    return _MOVE, {
-        **as_seen(queue_id, lease.generation if fence is None else fence, seen, to, back_seq),
-        "applied": applied,
-        "applied_size": applied_bytes,
-        "moved_us": now_us(),
-        **{f"to_{name}": value for name, value in to._asdict().items()},
-    }
-
-
-def as_seen(queue_id: int, generation: int, seen: Consumed, to: Consumed, back_seq: int) -> dict[str, object]:
-    """Return the values of `AS_SEEN` for an owner of that *generation*."""
-    marks = {f"seen_{name}": value for name, value in seen._asdict().items() if name != "ended_seq"}
-    others = {"queue": queue_id, "lease": generation, "seen_back": back_seq, "to_sync_id": to.sync_id}
-    return {**marks, **others}
-
-
-#: The subscriber's marks equal those it has seen, and no later lease has written them.
-AS_SEEN = (
-    consumers.c.queue_id == bindparam("queue"),
-    newest(consumers, bindparam("queue")),
-    consumers.c.generation <= bindparam("lease"),
-    # Another program, as Spark's, moves the marks without a word about ends.
-    *(consumers.c[name] == bindparam(f"seen_{name}") for name in Consumed._fields if name != "ended_seq"),
-    or_(consumers.c.back_seq == bindparam("seen_back"), consumers.c.sync_id != bindparam("to_sync_id")),
-)
-_MOVE = (
-    update(consumers)
-    .where(*AS_SEEN)
-    .values(
-        back_seq=NOWHERE,
-        version=consumers.c.version + 1,
-        generation=bindparam("lease"),
-        applied_total=consumers.c.applied_total + bindparam("applied"),
-        applied_bytes=consumers.c.applied_bytes + bindparam("applied_size"),
-        updated_us=bindparam("moved_us"),
-        **{name: bindparam(f"to_{name}") for name in Consumed._fields},
-    )
-    .returning(consumers.c.queue_id)
-)
-
-
-def still_received(connection: Connection, queue_id: int, seen: Consumed, to: Consumed) -> bool:
-    """Return whether the log still reaches *to*: after a loss at the source, the sink rolls back.
-
-    Call after `move`: from then on the sink cannot roll back before the end of the transaction.
-    """
-    return connection.execute(*reaching(queue_id, seen, to)).first() is not None
-
-
-def reaching(queue_id: int, seen: Consumed, to: Consumed) -> Statement:
-    """Return the statement of `still_received`, for one message with others; a row as result means True."""
-    return _REACHES, {"queue": queue_id, "sync_id": seen.sync_id, "branch": to.branch, "end": to.seq}
-
-
-_UNCHANGED = select(receive_marks.c.queue_id).where(
-    receive_marks.c.queue_id == bindparam("queue"),
-    newest(receive_marks, bindparam("queue")),
-    receive_marks.c.sync_id == bindparam("sync_id"),
-    receive_marks.c.branch == bindparam("branch"),
-)
-_REACHES = _UNCHANGED.where(receive_marks.c.boundary_seq >= bindparam("end"))
-_REMOVE = (
-    delete(log)
-    .where(
-        log.c.queue_id == bindparam("queue"),
-        log.c.end_seq > bindparam("after"),
-        log.c.end_seq <= bindparam("end"),
-        _UNCHANGED.exists(),
-    )
-    .returning(log.c.end_seq)
-)
-
-
-def remove_blocks(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
-    """Delete the blocks whose last entry is after *seen*, and at *end* at the latest; return their number.
-
-    Without effect if the sink has since completed another snapshot or changed the branch: other entries then have these
-    numbers. One statement reads the marks and deletes, so both see the same moment.
-    """
-    return len(connection.execute(*_removing(queue_id, seen, branch, end)).all())
-
-
-def _removing(queue_id: int, seen: Consumed, branch: str, end: int) -> Statement:
-    return _REMOVE, {"queue": queue_id, "sync_id": seen.sync_id, "branch": branch, "after": seen.seq, "end": end}
-
-
-def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
-    """Remove the log entries after *seen* up to *end*, as `remove_blocks` does; return the number of entries."""
-    entries = sum(each.entries for each in log_blocks.held(connection, queue_id, seen.seq, end))
-    remove_blocks(connection, queue_id, seen, branch, end)
-    return entries

@@ -12,7 +12,8 @@ from queues.database import dialects
 from queues.database.dialect import Statement
 from queues.database.leases import Lease, checking, judge
 from queues.database.tables.consumers import consumers
-from queues.receive.consumer_marks import AS_SEEN, Consumed, as_seen, reaching
+from queues.receive.consumer_marks import Consumed
+from queues.receive.consumer_moves import AS_SEEN, as_seen, reaching
 
 
 def claim(
@@ -32,7 +33,7 @@ def claim(
     """Lock the marks if they equal *seen* at *version*; return False if they differ, or if *to* is gone.
 
     With *received*, the log must still reach *to*. The time *claimed_us* is stored with the marks. For *fence* see
-    `consumer_marks.move`. *then* is executed in the same message. Raises the errors of `leases.check`.
+    `consumer_moves.move`. *then* is executed in the same message. Raises the errors of `leases.check`.
     """
     marks = as_seen(queue_id, lease.generation if fence is None else fence, seen, to, back_seq)
     kept: Statement = _CLAIM, {**marks, "seen_version": version, "claimed_us": claimed_us}

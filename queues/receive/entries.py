@@ -68,7 +68,7 @@ _OLDEST_KEPT = (
     .scalar_subquery()
 )
 _ALL = receive_headers.alias()
-# The oldest header tells later how far the queue can go back without a snapshot: see `replays.floor_seq`.
+# The oldest header tells later how far the queue can go back without a snapshot: see `replay_marks.floor_seq`.
 _OLDEST = select(func.min(_ALL.c.seq)).where(_ALL.c.queue_id == bindparam("of_queue")).scalar_subquery()
 _PRUNE_HEADERS = delete(receive_headers).where(
     receive_headers.c.queue_id == bindparam("of_queue"),

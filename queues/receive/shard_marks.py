@@ -15,7 +15,8 @@ from queues.database.leases import Lease
 from queues.database.tables.receive import receive_queues
 from queues.database.tables.shards import shard_changes, shard_failures, shard_marks
 from queues.names import ClientName
-from queues.receive.consumer_marks import Consumed, reaching
+from queues.receive.consumer_marks import Consumed
+from queues.receive.consumer_moves import reaching
 from queues.receive.delivery_claim import claimed_by
 
 

@@ -13,18 +13,20 @@ from queues.clock import now_us
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.tables.consumers import consumers
-from queues.receive import consumer_marks, log_blocks, shard_marks
-from queues.receive.consumer_marks import IN_LOG, SHARDED, Consumed, QueueState
+from queues.receive import consumer_moves, log_blocks, shard_marks
+from queues.receive.consumer_marks import IN_LOG, Consumed, QueueState
 from queues.receive.shard_marks import ShardRow, StoredChange
 from queues.shard_maps import ShardMap
 
 #: A queue takes no new map while this number of maps is in force.
 MAX_CHANGES: Final = 8
+#: The marks of a queue with shards have a generation from here on. So a subscriber without shards writes none of them.
+_SHARDED: Final = 2**62
 
 
 def fence_of(lease: Lease) -> int:
     """Return the generation that the owner of shard 0 writes to the marks of a queue."""
-    return SHARDED + lease.generation
+    return _SHARDED + lease.generation
 
 
 class ShardsChanged(Exception):  # noqa: N818 - no error, only a reason to read again
@@ -76,7 +78,7 @@ def settle(connection: Connection, queue_id: int, stands: QueueState, low: int) 
     }
     if not connection.execute(_SETTLE, values).rowcount:
         return False
-    if blocks and consumer_marks.remove_blocks(connection, queue_id, seen, received.branch, low) != blocks:
+    if blocks and consumer_moves.remove_blocks(connection, queue_id, seen, received.branch, low) != blocks:
         raise ShardsChanged
     return True
 

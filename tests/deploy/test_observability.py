@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from discovery.ring_status import RingStatus
-from lr_server.metrics import families
+from lr_server.metrics.metrics_server import families
 from tests.deploy.kit import DEPLOY, promtool, run
 from tests.discovery.statuses import a_server, a_site
 

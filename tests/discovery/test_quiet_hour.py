@@ -8,7 +8,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 import queues
-from discovery import membership
+from discovery import look_times
 from queues.database import leases
 from tests.conftest import NewSite
 from tests.discovery.members import Member, SimulatedClock, counted, leaders
@@ -75,7 +75,7 @@ def joined(quiet: QuietSite, site: Engine, *names: str, ttl: float = 10) -> list
 def test_an_hour_of_three_servers_takes_no_generation(
     site: Engine, quiet: QuietSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "_LOOK", 10.0)  # a thousand turns in place of ten thousand
+    monkeypatch.setattr(look_times, "LOOK", 10.0)  # a thousand turns in place of ten thousand
     three = joined(quiet, site, "a", "b", "c", ttl=30)
     quiet.run(90)
     assert sorted(len(member.numbers) for member in three) == [21, 21, 22]

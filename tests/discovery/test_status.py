@@ -11,7 +11,7 @@ from discovery.snapshot_reads import CANCELLED_SECONDS, without_cancelled
 from discovery.snapshot_status import FAILING_ATTEMPTS
 from discovery.status import read_status
 from lr_server import LogReplicationServer, Settings
-from lr_server.metrics import families
+from lr_server.metrics.metrics_server import families
 from lrq.cli.health import troubles
 from queues import send_snapshot
 from queues.clock import now_us

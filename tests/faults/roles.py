@@ -1,13 +1,10 @@
-"""The processes of a fault run: `python -m tests.faults.roles <role> <name> <folder>`. SIGTERM ends one properly.
+"""The roles of a fault run: an application, a server and a subscriber.
 
 A line `STANDS …` gives the status of the process, and `SENT …` a sent chunk; other lines are for people.
 """
 
-import logging
 import os
 import random
-import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -23,6 +20,7 @@ from queues.wire.replication_pb2 import Ack, Frame
 from sink import RemoteSink
 from tests.faults import ledger
 from tests.faults.plan import LEASE_SECONDS, SINK, Plan
+from tests.faults.role_process import run_role, tell
 from tests.system import counters
 
 WRITERS = 2
@@ -93,16 +91,6 @@ def subscriber(plan: Plan, name: str, over: threading.Event) -> None:
             tell(subscription.reason)
 
 
-_told: list[str] = []
-
-
-def tell(words: str) -> None:
-    """Print the status if it has changed."""
-    if _told[-1:] != [words]:
-        _told.append(words)
-        print(f"STANDS {words}", flush=True)
-
-
 ROLES: dict[str, Callable[[Plan, str, threading.Event], None]] = {
     "application": application,
     "server": server,
@@ -110,14 +98,5 @@ ROLES: dict[str, Callable[[Plan, str, threading.Event], None]] = {
 }
 
 
-def main() -> None:
-    role, name, folder = sys.argv[1:]
-    over = threading.Event()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
-    ROLES[role](Plan.load(folder), name, over)
-
-
 if __name__ == "__main__":
-    main()
+    run_role(ROLES, Plan.load)

@@ -20,7 +20,7 @@ from lr_client.producer.answers import Produced
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import ProducerTakenError, TransientError
 from tests.faults.ledger import WRITTEN_ALL
-from tests.faults.roles import tell
+from tests.faults.role_process import tell
 from tests.faults.site_plan import SINKS, SitePlan
 
 #: The most requests of a producer without an answer.

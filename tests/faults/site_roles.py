@@ -1,10 +1,7 @@
-"""The processes of a run with several servers: `python -m tests.faults.site_roles <role> <name> <folder>`."""
+"""The roles of a fault run with several servers: a writer, a server and a producer."""
 
-import logging
 import os
 import random
-import signal
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +11,7 @@ from lr_server import LogReplicationServer
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import StoreUnavailableError
 from tests.faults.ledger import WRITTEN_ALL
-from tests.faults.roles import tell
+from tests.faults.role_process import run_role, tell
 from tests.faults.site_ledger import Writer
 from tests.faults.site_plan import SINKS, SOURCE, SitePlan
 from tests.faults.site_producers import produce
@@ -60,14 +57,5 @@ ROLES: dict[str, Callable[[SitePlan, str, threading.Event], None]] = {
 }
 
 
-def main() -> None:
-    role, name, folder = sys.argv[1:]
-    over = threading.Event()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
-    ROLES[role](SitePlan.load(folder), name, over)
-
-
 if __name__ == "__main__":
-    main()
+    run_role(ROLES, SitePlan.load)

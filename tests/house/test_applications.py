@@ -14,7 +14,7 @@ import queues
 from discovery import registry
 from lr_client import RoutingQueueSenderClient
 from lr_server import LogReplicationServer, Settings
-from lrq.cli.provided_wait import pending
+from lrq.cli.waits.provided import pending
 from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.database.transactions import reading
 from queues.names import ClientName

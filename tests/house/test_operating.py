@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, text
 from typer.main import get_command
 
-from lr_server.metrics import families
+from lr_server.metrics.metrics_server import families
 from lr_server.protocol.negotiation import without_provider
 from lr_server.settings import Settings
 from lrq.cli.main import app

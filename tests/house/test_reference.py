@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lr_server.metrics import families
+from lr_server.metrics.metrics_server import families
 from lr_server.settings import Settings
 from queues.send_log.call_errors import CODES
 from tests.discovery.statuses import a_site

@@ -13,7 +13,7 @@ from typer.main import get_command
 from discovery.rings import ring_of
 from lr_server import Settings
 from lrq.cli.commands.ring import app as ring_commands
-from lrq.cli.ring_plan import layout_of, steps
+from lrq.cli.ring.plan import layout_of, steps
 from tests.house.page_blocks import take
 from tests.house.typed_lines import TypeLine
 from tests.lr_client.producer.small_server import SmallServer

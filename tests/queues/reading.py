@@ -1,11 +1,13 @@
-"""A reader that takes ticks as the server does."""
+"""A reader that takes ticks, closes segments and trims as the server does."""
 
 from sqlalchemy import Engine
 
 from queues.database.leases import Lease
 from queues.positions import Tick
 from queues.send_log.opening import open_log
-from queues.send_log.port import Log, LogRow, TickLimits, TickRows
+from queues.send_log.port import Log, LogRow, Retention, TickLimits, TickRows, TrimResult
+
+_USUAL = Retention()
 
 
 class Reader:
@@ -27,6 +29,14 @@ class Reader:
             self.groups.append(group)
             rows += group.rows or []
         return rows
+
+    def rotate(self) -> bool:
+        """Begin a new segment, so that the current one can be trimmed; return whether there was an entry in it."""
+        return self.log.rotate(self.lease, segment_bytes=1, segment_seconds=0)
+
+    def trim(self, retention: Retention = _USUAL) -> TrimResult:
+        """Trim the segments that all sessions have acknowledged, or that are beyond *retention*."""
+        return self.log.trim(self.lease, retention)
 
     def owed(self, destination: str) -> list[bytes]:
         """Return the payloads for one destination in the ticks that were taken."""

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, text
 
 from queues.database.leases import Lease
 from queues.names import client_name, site_id
-from queues.receive import consumer_marks, writer_marks
+from queues.receive import consumer_marks, consumer_moves, writer_marks
 from queues.receive.writer_marks import LockedMarks
 
 UPDATES = 3_000
@@ -42,11 +42,11 @@ def receive(connection: Connection) -> None:
 
 
 def consume(connection: Connection) -> None:
-    stands = consumer_marks.standing(connection, 1)
+    stands = consumer_marks.queue_state(connection, 1)
     assert stands is not None
     to = stands.consumed._replace(seq=stands.consumed.seq + 1)
-    assert consumer_marks.move(connection, 1, Lease("subscriber", "me", 1), stands.consumed, to)
-    consumer_marks.still_received(connection, 1, stands.consumed, to)
+    assert consumer_moves.move(connection, 1, Lease("subscriber", "me", 1), stands.consumed, to)
+    consumer_moves.still_received(connection, 1, stands.consumed, to)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

@@ -13,7 +13,7 @@ from queues.database.tables.receive import replays as stored
 from queues.database.transactions import reading, writing
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.receive import replays
+from queues.receive import replay_marks, replays
 from queues.receive.replays import ReplayOrder, ReplayState, ReplayWish
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
@@ -34,7 +34,7 @@ def subscribed(engine: Engine, seq: int, *, undoes: bool = True, sync_id: str = 
 
 def queue_id(engine: Engine) -> int:
     with reading(engine) as connection:
-        found = replays.read_marks(connection, POLICY, PARIS)
+        found = replay_marks.read_marks(connection, POLICY, PARIS)
     assert found is not None
     return found.queue_id
 
@@ -173,7 +173,7 @@ def test_nothing_goes_back_behind_a_snapshot_or_its_cut(engine: Engine, sink: Si
     rows = [b"row"]
     talk(sink, begin("s"), chunk("s", 1, rows), end("s", rows, base=Position(BRANCH, 10), header=header(6, 10)))
     with reading(engine) as connection:
-        assert replays.read_marks(connection, POLICY, PARIS).floor_seq == 10  # type: ignore[union-attr]
+        assert replay_marks.read_marks(connection, POLICY, PARIS).floor_seq == 10  # type: ignore[union-attr]
 
 
 def test_a_time_and_a_branch_are_told(engine: Engine, sink: SinkWriter):

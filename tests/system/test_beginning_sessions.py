@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from lr_server import LogReplicationServer
-from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
-from lrq.cli.status_view import status_view
+from lrq.cli.views.status import status_view
+from lrq.cli.waits.drain import Scope, drain
 from queues.send_log.named_sites import named_sites
 from queues.states import SessionState
 from tests.system.world import Messages, World, in_log_sync, sessions_of

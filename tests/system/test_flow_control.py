@@ -64,7 +64,7 @@ class Region:
     def oldest_seq(self) -> int:
         """Return the sequence number before the oldest tick of the feed."""
         with self.feed._changed:
-            return self.feed._groups[0].tick.start_seq
+            return self.feed._ticks[0].tick.start_seq
 
     def gets_all(self, *sites: str) -> None:
         for site in sites:

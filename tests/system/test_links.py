@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from lr_client import RoutingQueueSenderClient
 from lr_server import LogReplicationServer
 from lrq.cli import link_actions
+from lrq.cli.links import list_links
 from queues.browse.unknown import unknown_destinations
 from queues.database import tables
 from queues.database.transactions import reading
@@ -224,11 +225,11 @@ def test_the_end_waits_for_a_subscriber_that_comes_later(world: World, paris: Lo
     world.transmit("paris", b"1", to=["tokyo"])
     end(world)
     eventually(lambda: session_state(world) == SessionState.FINISHED)
-    (queue,) = link_actions.list_links(world.site("tokyo")).incoming
+    (queue,) = list_links(world.site("tokyo")).incoming
     assert queue.state.value == "ending"
     recorder = world.subscribe("tokyo")
     eventually(lambda: recorder.kinds("paris") == ["log 1", "end 1"])
-    eventually(lambda: link_actions.list_links(world.site("tokyo")).incoming[0].state.value == "ended")
+    eventually(lambda: list_links(world.site("tokyo")).incoming[0].state.value == "ended")
 
 
 def test_an_end_that_the_listener_fails_is_told_again(world: World, paris: LogReplicationServer) -> None:
@@ -270,7 +271,7 @@ def test_parked_entries_delay_the_end(world: World, paris: LogReplicationServer)
     eventually(lambda: session_state(world) == SessionState.FINISHED)
     (each,) = eventually(lambda: parked(world.site("tokyo")))
     eventually(lambda: recorder.kinds("paris") == ["log 1"])
-    assert "parked" in link_actions.list_links(world.site("tokyo")).incoming[0].reason
+    assert "parked" in list_links(world.site("tokyo")).incoming[0].reason
     discard_parked(world.site("tokyo"), each.id)
     eventually(lambda: recorder.kinds("paris") == ["log 1", "end 1"])
     assert recorder.parked_at_end == 0
@@ -362,7 +363,7 @@ def test_a_forgotten_link_leaves_nothing_at_both_sites(world: World) -> None:
     in_log_sync(paris, "tokyo")
     end(world)
     eventually(lambda: ended(recorder) and session_state(world) == SessionState.FINISHED)
-    eventually(lambda: link_actions.list_links(world.site("tokyo")).incoming[0].state.value == "ended")
+    eventually(lambda: list_links(world.site("tokyo")).incoming[0].state.value == "ended")
     for site, other in (("paris", "tokyo"), ("tokyo", "paris")):
         link_actions.forget(world.site(site), SiteId(other), None, force=False, ways=BOTH)
 

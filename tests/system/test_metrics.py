@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import DatabaseError
 
 from discovery.site_status import SiteStatus
-from lr_server.metrics import MetricsServer
+from lr_server.metrics.metrics_server import MetricsServer
 from queues.errors import ConfigurationError, StoreUnavailableError
 from tests.system.world import Messages, World
 from tests.waiting import eventually

@@ -13,7 +13,7 @@ from lr_server.topology.machine import machine_addresses
 from lr_server.topology.rules import OwnSite
 from lr_server.topology.table import add_peer, drop_peer
 from lrq.cli.health import troubles
-from lrq.cli.status_view import topology_words
+from lrq.cli.views.status import topology_words
 from queues.clock import SYSTEM_CLOCK
 from queues.database import servers
 from queues.database.peers import PeerRow

@@ -2,7 +2,7 @@
 
 from lr_server import LogReplicationServer
 from lrq.cli import link_actions
-from lrq.cli.drain_wait import Scope, drain
+from lrq.cli.waits.drain import Scope, drain
 from queues.database.transactions import reading
 from queues.names import ClientName, SiteId
 from queues.send_log.links import every_link

@@ -17,7 +17,7 @@ from queues.database import actions
 from queues.database.transactions import writing
 from queues.errors import InvalidPositionError, UsageError, WaitTimeoutError
 from queues.names import ClientName, SiteId
-from queues.receive import replays
+from queues.receive import replay_marks, replays
 from queues.receive.parked import parked
 from queues.receive.replays import ReplayOrder, ReplayState, ReplayWish
 from queues.states import SessionState
@@ -171,7 +171,7 @@ class OrderedLate(PassingSink):
 
     def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
         with writing(self._site) as connection:
-            marks = replays.read_marks(connection, ClientName("policy"), SiteId("paris"))
+            marks = replay_marks.read_marks(connection, ClientName("policy"), SiteId("paris"))
             due = marks is not None and marks.floor_seq > 0 and not self.has_ordered
             if due:
                 replays.place(connection, marks.queue_id, ReplayWish(from_seq=1), "ada")

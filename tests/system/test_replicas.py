@@ -16,6 +16,7 @@ from lr_server.topology.table import add_peer, put_group
 from lrq.cli import link_actions
 from lrq.cli.exit_codes import NoError
 from lrq.cli.health import troubles
+from lrq.cli.links import list_links
 from lrq.cli.replica_actions import promote
 from queues.database.peers import PeerRow
 from queues.errors import (
@@ -399,7 +400,7 @@ def test_entries_for_a_group_are_refused_while_the_links_to_all_its_members_have
     with pytest.raises(LinkEndedError):
         world.transmit("paris", b"nor this", to=["tokyo"])
     eventually(lambda: first.kinds("paris")[-1] == second.kinds("paris")[-1] == "end 1")
-    eventually(lambda: {each.state for each in link_actions.list_links(engine).outgoing} == {"ended"})
+    eventually(lambda: {each.state for each in list_links(engine).outgoing} == {"ended"})
     paris.drain(timeout=20)
     link_actions.forget(engine, tokyo, None, force=False, ways=["outgoing"])
     with pytest.raises(LinkEndedError):

@@ -9,6 +9,7 @@ import pytest
 
 from lrq.cli import link_actions
 from lrq.cli.health import troubles
+from lrq.cli.links import list_links
 from queues.errors import StoreUnavailableError
 from queues.names import SiteId
 from tests.lrq.cli.command import Command
@@ -89,6 +90,6 @@ def test_a_link_that_ends_drains_through_a_promotion_and_its_end_is_last(sites: 
 
 def _link_states(sites: Sites) -> list[str]:
     try:
-        return [link.state for link in link_actions.list_links(sites.paris).outgoing]
+        return [link.state for link in list_links(sites.paris).outgoing]
     except StoreUnavailableError:
         return []  # over a connection to the dead primary

@@ -10,9 +10,9 @@ import pytest
 from discovery.topology import Peer, StaticTopology
 from lr_server.session import stream_threads
 from lr_server.source import sink_connector
-from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
 from lrq.cli.link_actions import forget
+from lrq.cli.waits.drain import Scope, drain
 from queues.database.transactions import reading
 from queues.names import SiteId
 from queues.replica_groups import Groups

@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from discovery.log_status import UnknownStatus
 from discovery.server_status import IngestStatus
-from lr_server.metrics import MetricsServer
-from lr_server.registry_server import RegistryServer
+from lr_server.metrics.metrics_server import MetricsServer
+from lr_server.metrics.registry_server import RegistryServer
 from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId

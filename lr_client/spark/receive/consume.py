@@ -11,7 +11,7 @@ from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import writing
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
-from queues.receive import consumer_marks, log_blocks, snapshot_blocks
+from queues.receive import consumer_moves, log_blocks, snapshot_blocks
 from queues.receive.consumer_marks import IN_LOG, Consumed, Received
 
 
@@ -37,7 +37,7 @@ def consume(engine: Engine, queue: ReceiveQueue, lease: Lease, at: Offset) -> No
             raise passed(queue)
         size = _size_upto(connection, queue, view, at)
         to = at.consumed
-        moved = consumer_marks.move(
+        moved = consumer_moves.move(
             connection, queue.queue_id, lease, view.consumed, to, applied=entries, applied_bytes=size
         )
         leases.check(connection, lease)
@@ -53,9 +53,9 @@ def settle(engine: Engine, queue: ReceiveQueue, lease: Lease, view: QueueView) -
     if view.consumed == to:
         return
     with suppress(_ChangedError), writing(engine) as connection:
-        moved = consumer_marks.move(connection, queue.queue_id, lease, view.consumed, to)
+        moved = consumer_moves.move(connection, queue.queue_id, lease, view.consumed, to)
         leases.check(connection, lease)
-        if not moved or not consumer_marks.still_received(connection, queue.queue_id, to, to):
+        if not moved or not consumer_moves.still_received(connection, queue.queue_id, to, to):
             raise _ChangedError
 
 
@@ -106,5 +106,5 @@ def _delete(connection: Connection, queue: ReceiveQueue, seen: Consumed, at: Off
         span = Span(IN_LOG, at.sync_id, at.branch, seen.seq if in_log else received.base_seq, at.seq)
         require(connection, queue, span)
         below = Consumed(IN_LOG, at.sync_id, at.row_no, "", span.after)
-        removed += consumer_marks.remove_entries(connection, queue.queue_id, below, received.branch, at.seq)
+        removed += consumer_moves.remove_entries(connection, queue.queue_id, below, received.branch, at.seq)
     return removed

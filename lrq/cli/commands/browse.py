@@ -83,8 +83,8 @@ def browse(
 
 
 def _show(here: "OpenSite", queue: str, wanted: "Wanted", *, full: bool, overview: bool, as_json: bool) -> None:
-    from lrq.cli.browse_view import entries_view, page_facts, summaries_view, summary_facts
     from lrq.cli.output import console, emit
+    from lrq.cli.views.browse import entries_view, page_facts, summaries_view, summary_facts
     from queues.browse.api import browse, summaries
 
     found = summaries(here.engine) if overview else []

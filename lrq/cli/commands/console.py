@@ -60,7 +60,7 @@ def console(
 
     require_libraries("console", "the console", ("starlette", "jinja2", "uvicorn"))
     from lrq.cli.logs import log_to_stderr
-    from lrq.cli.thread_stacks import show_stacks_on_signal
+    from lrq.cli.process.thread_stacks import show_stacks_on_signal
     from lrq.console.process import checked_address, decoders_of, read_token, serve_pages
     from queues.errors import UsageError
 

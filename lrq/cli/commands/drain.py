@@ -31,10 +31,10 @@ def drain(
     The command only reads the database; the server runs elsewhere. Exit code 3 means a timeout; the error line names
     the sessions that lag behind.
     """
-    from lrq.cli.drain_wait import Scope, drain
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.waits.drain import Scope, drain
     from queues.names import client_name, site_id
 
     scope = Scope(

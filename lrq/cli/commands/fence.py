@@ -4,18 +4,13 @@ from typing import Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site
 
-app = typer.Typer(help="List or reset the newest generations of other sites that this site knows.")
+app = command_group("List or reset the newest generations of other sites that this site knows.")
 
 Client = Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only the fence of this client.")]
-
-
-@app.callback(invoke_without_command=True)
-def _fence(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")

@@ -4,18 +4,13 @@ from typing import Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.options import Config, Database, Json, Site
 
-app = typer.Typer(help="List links with other sites; end, begin or forget them.", no_args_is_help=False)
+app = command_group("List links with other sites; end, begin or forget them.")
 
 Other = Annotated[str, typer.Argument(metavar="SITE", help="The other site of the link.")]
 Client = Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only the link of this client.")]
-
-
-@app.callback(invoke_without_command=True)
-def _link(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")
@@ -24,10 +19,10 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
 
     A link is the replication of one client to one site. For received clients the end of each stream is shown.
     """
-    from lrq.cli.link_actions import list_links
-    from lrq.cli.link_view import links_view
+    from lrq.cli.links import list_links
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.links import links_view
 
     with opened_to_read(config, database, site) as here:
         found = list_links(here.engine)

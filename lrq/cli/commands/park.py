@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site, Strict
+from lrq.cli.command_group import command_group
+from lrq.cli.options import Config, Database, Json, OfClient, OfSource, Site, Strict, Yes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,23 +16,12 @@ if TYPE_CHECKING:
     from lrq.cli.place import OpenSite
     from queues.receive.parked import ParkedTransaction
 
-app = typer.Typer(
-    help="List, show, retry or discard source transactions that a listener refused, or park one now.",
-    no_args_is_help=False,
-)
+app = command_group("List, show, retry or discard source transactions that a listener refused, or park one now.")
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="ID", help="Ids from the first column of `lrq park list`.")]
 All = Annotated[bool, typer.Option("--all", metavar="", help="All parked transactions.")]
 Client = Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only transactions of this client.")]
-OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the receive queue.")]
-OfSource = Annotated[str, typer.Argument(metavar="SOURCE", help="The site that sends the entries of the queue.")]
 Shard = Annotated[int | None, typer.Option("--shard", metavar="N", min=0, help="The shard; needed if several block.")]
-
-
-@app.callback(invoke_without_command=True)
-def _park(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")
@@ -45,10 +35,10 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List parked transactions, oldest first, and the queues that an entry blocks, with the listener's errors."""
-    from lrq.cli.blocked_view import blocked_facts, blocked_view
     from lrq.cli.output import console, emit
-    from lrq.cli.parked_view import parked_facts, parked_view
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.blocked import blocked_facts, blocked_view
+    from lrq.cli.views.parked import parked_facts, parked_view
     from queues.receive.blocked import blocked
     from queues.receive.parked import parked
 
@@ -80,8 +70,8 @@ def show(
     With --json, payloads are complete and in base64.
     """
     from lrq.cli.output import console, emit
-    from lrq.cli.parked_view import content_facts, contents_view, parked_facts
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.parked import content_facts, contents_view, parked_facts
     from queues.receive.parked import parked_contents, parked_one, parked_trace
 
     size = 2**30 if full or as_json else 128
@@ -107,9 +97,9 @@ def blocked_(
     as_json: Json = False,
 ) -> None:
     """Show the failure that blocks a receive queue, with its traceback."""
-    from lrq.cli.blocked_view import blocked_facts, blocked_one_view
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
+    from lrq.cli.views.blocked import blocked_facts, blocked_one_view
     from queues.names import client_name, site_id
     from queues.receive.blocked import blocked_one
 
@@ -126,7 +116,7 @@ def now(
     client: OfClient,
     source: OfSource,
     shard: Shard = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     timeout: Annotated[
         int, typer.Option("--timeout", min=1, max=3600, help="Seconds to wait for the present call of the listener.")
     ] = 10,
@@ -181,7 +171,7 @@ def retry(
     from lrq.cli.output import emit
     from lrq.cli.person import person
     from lrq.cli.place import opened
-    from lrq.cli.retry_wait import retried
+    from lrq.cli.waits.retry import retried
     from queues.receive.parked import retry_parked
 
     with opened(config, database, site) as here:
@@ -202,7 +192,7 @@ def discard(
     ids: Ids = None,
     for_all: All = False,
     client: Client = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     strict: Strict = False,
     config: Config = None,
     database: Database = None,

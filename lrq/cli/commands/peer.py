@@ -4,25 +4,20 @@ from typing import Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site
 
-app = typer.Typer(help="List, add, move or remove the peers of a site while its servers run.", no_args_is_help=False)
+app = command_group("List, add, move or remove the peers of a site while its servers run.")
 
 Peer = Annotated[str, typer.Argument(metavar="SITE", help="The other site.")]
-
-
-@app.callback(invoke_without_command=True)
-def _peer(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """List the peers in the place that the setting `topology` names, and the servers that follow others."""
     from lrq.cli.output import add, console, emit, table
-    from lrq.cli.peers_view import followed, read_peers, unlisted
+    from lrq.cli.peers import followed, read_peers, unlisted
     from lrq.cli.place import settings_of
     from lrq.cli.reader_place import opened_to_read
     from lrq.cli.words import NONE, number, one_line, plural

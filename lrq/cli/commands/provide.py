@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from lr_client.snapshot.requests import SnapshotTransmitter
-    from lrq.cli.provided_wait import WantedSnapshots
-    from lrq.cli.stop_signals import StopSignals
+    from lrq.cli.process.stop_signals import StopSignals
+    from lrq.cli.waits.provided import WantedSnapshots
     from queues.names import ClientName
 
 #: Seconds between two looks at the requests.
@@ -69,9 +69,9 @@ def provide(
     from lrq.cli.application_objects import named_provider
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import max_payload_bytes, opened, provider_pool
-    from lrq.cli.provided_wait import WantedSnapshots, pending
-    from lrq.cli.stop_signals import StopSignals
-    from lrq.cli.thread_stacks import show_stacks_on_signal
+    from lrq.cli.process.stop_signals import StopSignals
+    from lrq.cli.process.thread_stacks import show_stacks_on_signal
+    from lrq.cli.waits.provided import WantedSnapshots, pending
     from queues.errors import UsageError
 
     reference = parse_reference(provider)
@@ -123,7 +123,7 @@ def _until_provided(
     engine: "Engine", client: "ClientName", wanted: "WantedSnapshots", signals: "StopSignals", seconds: float
 ) -> "WantedSnapshots":
     """Wait until every request is served or has failed too often; return the requests of single sites."""
-    from lrq.cli.provided_wait import pending
+    from lrq.cli.waits.provided import pending
     from queues.clock import SYSTEM_CLOCK
 
     deadline = SYSTEM_CLOCK.monotonic() + seconds
@@ -141,7 +141,7 @@ def _report(
 ) -> None:
     """Print how many snapshots are published; raise `NoError` if one is missing."""
     from lrq.cli.output import emit
-    from lrq.cli.provided_wait import pending, provided
+    from lrq.cli.waits.provided import pending, provided
     from lrq.cli.words import plural, some
     from queues.send_snapshot import EVERY_SITE
 

@@ -4,18 +4,10 @@ from typing import Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.command_group import command_group
+from lrq.cli.options import Config, Database, Json, OfClient, OfSource, Site, Yes
 
-app = typer.Typer(help="Have applied entries come again, after a listener was mended.", no_args_is_help=False)
-
-OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the receive queue.")]
-OfSource = Annotated[str, typer.Argument(metavar="SOURCE", help="The site that sends the entries of the queue.")]
-
-
-@app.callback(invoke_without_command=True)
-def _replay(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = command_group("Have applied entries come again, after a listener was mended.")
 
 
 @app.command("order")
@@ -36,7 +28,7 @@ def order(
             "--without-undo", metavar="", help="Apply the entries over the present rows; do not call on_rollback."
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the answer of SOURCE.")
     ] = 30.0,
@@ -83,7 +75,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lr_client.replays import replay_orders
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
-    from lrq.cli.replay_view import replays_table
+    from lrq.cli.views.replays import replays_table
     from queues.clock import now_us
 
     with opened_to_read(config, database, site) as here:

@@ -4,18 +4,13 @@ from typing import Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site
 
-app = typer.Typer(help="List replicas, and let another member of a group serve.", no_args_is_help=False)
+app = command_group("List replicas, and let another member of a group serve.")
 
 Group = Annotated[str, typer.Argument(metavar="NAME", help="The name of the group.")]
-
-
-@app.callback(invoke_without_command=True)
-def _replica(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")
@@ -27,7 +22,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
     from lrq.cli.replica_actions import list_replicas
-    from lrq.cli.replica_view import replicas_view
+    from lrq.cli.views.replicas import replicas_view
 
     with opened_to_read(config, database, site) as here:
         found = list_replicas(here.engine)

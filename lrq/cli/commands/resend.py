@@ -4,21 +4,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.command_group import command_group
+from lrq.cli.options import Config, Database, Json, Site, Yes
 
 if TYPE_CHECKING:
     from queues.send_log.resends import ResendOrder
 
-app = typer.Typer(help="Send a range of entries to a site once more, as new entries.", no_args_is_help=False)
+app = command_group("Send a range of entries to a site once more, as new entries.")
 
 OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the entries.")]
 To = Annotated[str, typer.Argument(metavar="SITE", help="The site that gets the entries again.")]
-
-
-@app.callback(invoke_without_command=True)
-def _resend(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("begin")
@@ -38,7 +33,7 @@ def begin(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="The end of that time, such as 2026-07-01T10:00Z.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -116,7 +111,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lr_client.resends import resend_orders
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
-    from lrq.cli.resend_view import resends_table
+    from lrq.cli.views.resends import resends_table
     from queues.clock import now_us
 
     with opened_to_read(config, database, site) as here:

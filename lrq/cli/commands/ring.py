@@ -4,18 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.options import Config, Database, Json, Site
 
 if TYPE_CHECKING:
-    from lrq.cli.ring_members import MemberView
+    from lrq.cli.ring.members import MemberView
 
-app = typer.Typer(help="Found a ring of three servers, see its members, and plan several rings.")
-
-
-@app.callback(invoke_without_command=True)
-def _ring(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = command_group("Found a ring of three servers, see its members, and plan several rings.")
 
 
 @app.command("init")
@@ -35,7 +30,7 @@ def init(
     """
     from lrq.cli.output import emit
     from lrq.cli.place import opened
-    from lrq.cli.ring_actions import found_member
+    from lrq.cli.ring.actions import found_member
 
     with opened(config, database, site) as here:
         made = found_member(config, here, key)
@@ -56,7 +51,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import add, console, emit, table
     from lrq.cli.place import opened, settings_of
-    from lrq.cli.ring_members import ask_members, ring_trouble
+    from lrq.cli.ring.members import ask_members, ring_trouble
 
     with opened(config, database, site) as here:
         found = ask_members(settings_of(config, here))
@@ -87,7 +82,7 @@ def replace(
     the copy. Until the new member follows, no second disk may be lost.
     """
     from lrq.cli.output import emit
-    from lrq.cli.ring_replacing import prepare_empty_store
+    from lrq.cli.ring.replacing import prepare_empty_store
 
     made = prepare_empty_store(config, member)
     if as_json:
@@ -105,7 +100,7 @@ def plan(config: Config = None, as_json: Json = False) -> None:
     1 begins one machine later than ring 0, and listens one port higher. Add the other settings of this file.
     """
     from lrq.cli.output import emit
-    from lrq.cli.ring_growth import RingFile
+    from lrq.cli.ring.growth import RingFile
 
     file = RingFile.read(config)
     rings = range(file.layout.rings)
@@ -126,8 +121,8 @@ def resize(
     Half of the keys of each ring move to a new ring, and keep the order of their entries. The command changes nothing.
     """
     from lrq.cli.output import add, console, emit, table
-    from lrq.cli.ring_growth import RingFile
-    from lrq.cli.ring_plan import steps
+    from lrq.cli.ring.growth import RingFile
+    from lrq.cli.ring.plan import steps
 
     file = RingFile.read(config)
     new = file.layout.doubled(rings)

@@ -2,12 +2,6 @@
 
 import gc
 import os
-import signal
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from queue import Empty, SimpleQueue
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -20,14 +14,8 @@ if TYPE_CHECKING:
 
 #: The longest run of `--once`, in seconds.
 _LONGEST_RUN: Final = 3_600.0
-#: The longest wait for a signal that another thread of the process has got, in seconds.
-_LONGEST_WAIT: Final = 1.0
 #: The new objects before a collection, and the collections before one of the next generation. Few objects need it.
 _COLLECT_AFTER: Final = (50_000, 20, 50)
-
-
-class _StopError(BaseException):
-    """A signal asked the server to stop."""
 
 
 def serve(
@@ -90,8 +78,9 @@ def serve(
     from lrq.cli.exit_codes import NoError
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import require_file
-    from lrq.cli.service_manager import ServiceManager
-    from lrq.cli.thread_stacks import show_stacks_on_signal
+    from lrq.cli.process.server_signals import ServerSignals, StopError
+    from lrq.cli.process.service_manager import ServiceManager
+    from lrq.cli.process.thread_stacks import show_stacks_on_signal
     from queues.errors import UsageError
 
     if timeout is not None and not (once or until):
@@ -106,7 +95,7 @@ def serve(
     require_file(make_url(settings.database_url))
     server = LogReplicationServer(settings, reread=lambda: Settings.load(config, **given))
     manager = ServiceManager(os.environ)
-    signals = _Signals()
+    signals = ServerSignals()
     try:
         server.start()
         spare_collector()
@@ -117,7 +106,7 @@ def serve(
             _deliver(server, until, _LONGEST_RUN if timeout is None else timeout, as_json=as_json)
             return
         signals.serve(server.reload_peers)
-    except _StopError:
+    except StopError:
         if once or until:
             # The caller of such a run must not take the entries for delivered.
             raise NoError("a signal ended the run before everything was delivered: run it again") from None
@@ -183,7 +172,7 @@ def _peers(given: list[str] | None) -> dict[str, str]:
 def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> None:
     import json
 
-    from lrq.cli.status_tables import owner_words
+    from lrq.cli.views.status_tables import owner_words
 
     role = server.server_status()
     if as_json:
@@ -201,52 +190,3 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
             owner = server.site_status().server_owner
             line += f"; shares the work: {owner_words(owner.owner) if owner else 'another server'} takes the ticks"
     typer.echo(line)
-
-
-class _Signals:
-    """The signals of the process. The first SIGTERM or SIGINT stops it in order, and a second one ends it at once.
-
-    SIGHUP reads the peers again. While the server works, a signal is an order in a queue: an exception could be lost.
-    Before that, a signal raises `_StopError`.
-    """
-
-    def __init__(self) -> None:
-        """Take over the signals."""
-        self._orders: SimpleQueue[bool] = SimpleQueue()
-        self._is_serving = False
-        signal.signal(signal.SIGHUP, lambda _number, _frame: self._orders.put(True))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-
-    def serve(self, reload: Callable[[], None]) -> None:
-        """Wait for the signal to stop; call *reload* after each SIGHUP."""
-        self._is_serving = True
-        while self._next():
-            reload()
-
-    def reload_meanwhile(self, reload: Callable[[], None]) -> None:
-        """Call *reload* after each SIGHUP, in another thread, until `spare_end`."""
-
-        def run() -> None:
-            while self._orders.get():
-                reload()
-
-        threading.Thread(target=run, name="lrq-reload", daemon=True).start()
-
-    def spare_end(self) -> None:
-        """Let the first signal change nothing from now on, because the server ends anyway."""
-        self._is_serving = True
-        self._orders.put(False)
-
-    def _next(self) -> bool:
-        """Wait for the next order. A signal that another thread has got ends no wait here, so the wait has a limit."""
-        while True:
-            with suppress(Empty):
-                return self._orders.get(timeout=_LONGEST_WAIT)
-
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        if not self._is_serving:
-            raise _StopError
-        self._orders.put(False)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site, Strict
 
@@ -12,19 +13,13 @@ if TYPE_CHECKING:
 
     from lrq.cli.snapshot_requests import Follow
 
-app = typer.Typer(help="Request full snapshots, and follow their progress.", no_args_is_help=False)
+app = command_group("Request full snapshots, and follow their progress.")
 
 Client = Annotated[
     str | None,
     typer.Option("--client", metavar="NAME", help="The application stream; optional if the site has only one."),
 ]
 Timeout = Annotated[float, typer.Option("--timeout", "-t", metavar="SECONDS", min=0, help="How long to watch at most.")]
-
-
-@app.callback(invoke_without_command=True)
-def _snapshot(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("request")
@@ -161,7 +156,7 @@ def cancel(
 
 def _watch(follow: "Follow", timeout: float, *, as_json: bool) -> None:
     from lrq.cli.output import emit
-    from lrq.cli.snapshot_screen import show_until_done
+    from lrq.cli.views.snapshot_screen import show_until_done
 
     outcome = show_until_done(follow, timeout, silent=as_json)
     if as_json:

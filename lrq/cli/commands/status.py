@@ -14,7 +14,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     from lrq.cli.health import troubles
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
-    from lrq.cli.status_view import status_view
+    from lrq.cli.views.status import status_view
 
     with opened_to_read(config, database, site) as here:
         found = read_status(here.engine).without_messages()

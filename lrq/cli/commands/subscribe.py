@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.options import Config, Database, Json, Site, Strict
 
 if TYPE_CHECKING:
@@ -12,15 +13,9 @@ if TYPE_CHECKING:
     from queues.names import SiteId
     from queues.shard_maps import ShardMap
 
-app = typer.Typer(help="Change how the subscriptions of a client here share its entries.", no_args_is_help=False)
+app = command_group("Change how the subscriptions of a client here share its entries.")
 
 Client = Annotated[str, typer.Argument(metavar="CLIENT", help="The client whose entries are applied here.")]
-
-
-@app.callback(invoke_without_command=True)
-def _subscribe(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("shards")

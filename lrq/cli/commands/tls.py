@@ -5,20 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrq.cli.command_group import command_group
 from lrq.cli.options import Json
 
 if TYPE_CHECKING:
     from lrq.cli.authority import Issued
 
-app = typer.Typer(help="Make an authority of your own, and certificates for sites, producers and consoles.")
+app = command_group("Make an authority of your own, and certificates for sites, producers and consoles.")
 
 Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="The folder of the authority.")]
-
-
-@app.callback(invoke_without_command=True)
-def _tls(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("init")

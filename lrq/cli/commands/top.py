@@ -27,7 +27,7 @@ def top(
         if once or not sys.stdout.isatty():
             _frame(here)
         else:
-            from lrq.cli.top_screen import watch
+            from lrq.cli.views.top_screen import watch
 
             watch(here, interval)
 
@@ -35,7 +35,7 @@ def top(
 def _frame(here: "OpenSite") -> None:
     from discovery.status import read_status
     from lrq.cli.output import console
-    from lrq.cli.rates import Rates
-    from lrq.cli.status_view import status_view
+    from lrq.cli.views.rates import Rates
+    from lrq.cli.views.status import status_view
 
     console().print(status_view(read_status(here.engine).without_messages(), where=here.place.shown, rates=Rates()))

@@ -59,10 +59,8 @@ def trim(
     """
     from dataclasses import replace
 
-    from lr_server import Settings
     from lrq.cli.health import unknown, unordered
     from lrq.cli.manual_trim import (
-        counted,
         decide_unordered,
         forget_dropped_entries,
         known_peers,
@@ -70,18 +68,16 @@ def trim(
         recorded_ordering,
         recorded_unknown,
         run,
-        trim_facts,
-        trim_view,
     )
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.place import opened, settings_of
+    from lrq.cli.views.trim import counted, trim_facts, trim_view
     from queues.send_log.trim_plan import plan
 
     if send_unordered + drop_unordered + dry_run > 1:
         raise typer.BadParameter("--send-unordered, --drop-unordered and --dry-run exclude each other")
     with opened(config, database, site) as here:
-        url = here.place.url.render_as_string(hide_password=False)
-        settings = Settings.load(config, database_url=url, site_id=here.site)
+        settings = settings_of(config, here)
         retention = settings.retention(known_peers(here.engine, settings))
         if retention_seconds is not None:
             retention = replace(retention, seconds=retention_seconds)

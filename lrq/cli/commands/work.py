@@ -20,7 +20,7 @@ from lrq.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lrq.cli.applied_wait import QueueProgress
+    from lrq.cli.waits.applied import QueueProgress
     from lrq.cli.worker import Worker
 
 
@@ -60,11 +60,11 @@ def work(
     """
     from discovery.object_reference import parse_reference
     from lrq.cli.application_objects import listeners_of
-    from lrq.cli.applied_wait import look
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import opened, worker_pool
-    from lrq.cli.stop_signals import StopSignals
-    from lrq.cli.thread_stacks import show_stacks_on_signal
+    from lrq.cli.process.stop_signals import StopSignals
+    from lrq.cli.process.thread_stacks import show_stacks_on_signal
+    from lrq.cli.waits.applied import look
     from lrq.cli.worker import Worker, present_targets
     from queues.errors import UsageError
 

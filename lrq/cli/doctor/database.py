@@ -14,7 +14,7 @@ from lrq.cli.doctor.bounded import guarded
 from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
-from lrq.cli.status_tables import owner_words
+from lrq.cli.views.status_tables import owner_words
 from lrq.cli.words import SERVE, plural
 from queues.clock import now_us
 from queues.database import dialects, schema, servers, urls

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from discovery.topology import Peer
 from lrq.cli.doctor.database import plain_engine
 from lrq.cli.doctor.findings import Finding, ok, told, warning
-from lrq.cli.peers_view import ListedPeers, followed, read_peers
+from lrq.cli.peers import ListedPeers, followed, read_peers
 from lrq.cli.place import SitePlace
 from lrq.cli.words import plural
 from queues.database import servers

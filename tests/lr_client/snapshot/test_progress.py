@@ -5,7 +5,7 @@ from sqlalchemy import Engine
 
 from discovery.snapshot_reads import snapshot_status
 from lr_client.snapshot.requests import SnapshotContext
-from lrq.cli.status_tables import progress_words
+from lrq.cli.views.status_tables import progress_words
 from queues.clock import now_us
 from queues.send_snapshot import SnapshotState
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of

@@ -69,6 +69,32 @@ class Undo(Apply):
         self._note(session, source_id, f"back to {position.seq}")
 
 
+class AfterEach(Undo):
+    """Calls `after` at the end of each call, with the kind of the call: log, rows, start, complete or rollback."""
+
+    def after(self, kind: str, session: Session) -> bool:
+        """Return the answer of the call; may raise an error, or end the transaction."""
+        raise NotImplementedError
+
+    def process_updates_in_log_entry_sync(self, session, source_id, entries):
+        return super().process_updates_in_log_entry_sync(session, source_id, entries) and self.after("log", session)
+
+    def process_updates_in_snapshot_sync(self, session, source_id, entries):
+        return super().process_updates_in_snapshot_sync(session, source_id, entries) and self.after("rows", session)
+
+    def on_snapshot_sync_start(self, session, source_id):
+        super().on_snapshot_sync_start(session, source_id)
+        self.after("start", session)
+
+    def on_snapshot_sync_complete(self, session, source_id):
+        super().on_snapshot_sync_complete(session, source_id)
+        self.after("complete", session)
+
+    def on_rollback(self, session, source_id, position):
+        super().on_rollback(session, source_id, position)
+        self.after("rollback", session)
+
+
 def story(engine: Engine, source: str = "tokyo") -> list[str]:
     """Return the applied entries from *source*: payloads as text, callbacks by their names in brackets."""
     with reading(engine) as connection:

@@ -11,7 +11,7 @@ from queues.database.tables.consumers import consumers
 from queues.database.tables.receive import receive_headers, receive_marks, receive_queues, receive_snapshot_blocks
 from queues.database.transactions import reading, writing
 from queues.positions import Visibility
-from queues.receive import entries, snapshot_blocks, writer_marks
+from queues.receive import consumer_lock, entries, snapshot_blocks
 from queues.receive.queue_marks import backlog
 from tests.received import insert_block
 
@@ -75,9 +75,9 @@ class Arrivals:
         with writing(self.engine) as connection:
             marks = self._marks(connection)
             queue_id = marks.queue_id
-            progress = writer_marks.lock_consumer(connection, queue_id, marks.sync_id)
+            progress = consumer_lock.lock_consumer(connection, queue_id, marks.sync_id)
             if seq < progress.reached_seq:
-                writer_marks.require_rollback(connection, queue_id, seq)
+                consumer_lock.require_rollback(connection, queue_id, seq)
             entries.forget_after(connection, queue_id, seq, progress.applied_seq)
             self._save(connection, seq=seq, boundary_seq=seq)
 

@@ -8,7 +8,7 @@ import sys
 from sqlalchemy import Engine
 
 import queues
-from lr_client.subscriber.follower import Options
+from lr_client.subscriber.followed_queue import Options
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.subscription import Subscription
 from queues.clock import SYSTEM_CLOCK

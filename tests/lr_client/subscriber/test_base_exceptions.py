@@ -12,7 +12,7 @@ from queues.database import leases
 from queues.errors import ListenerError, ThreadEndedError
 from queues.receive.consumer_marks import subscriber_lease
 from queues.receive.parked import parked
-from tests.lr_client.subscriber.applying import Apply, Undo, story
+from tests.lr_client.subscriber.applying import AfterEach, Apply, story
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
 from tests.waiting import eventually
@@ -31,7 +31,7 @@ EVERY_ERROR = pytest.mark.parametrize("kind", ERRORS)
 # --- the listener -----------------------------------------------------------------------------------------------
 
 
-class Ending(Undo):
+class Ending(AfterEach):
     """Raises an error in its first calls of the method *where*, after its changes."""
 
     def __init__(self, where: str, kind: type[BaseException], times: float = 1, first: str = "") -> None:
@@ -41,34 +41,13 @@ class Ending(Undo):
         self.left = times
         self.first = first
 
-    def process_updates_in_log_entry_sync(self, session, source_id, entries):
-        answer = super().process_updates_in_log_entry_sync(session, source_id, entries)
-        self._end("log", session)
-        return answer
-
-    def process_updates_in_snapshot_sync(self, session, source_id, entries):
-        answer = super().process_updates_in_snapshot_sync(session, source_id, entries)
-        self._end("rows", session)
-        return answer
-
-    def on_snapshot_sync_start(self, session, source_id):
-        super().on_snapshot_sync_start(session, source_id)
-        self._end("start", session)
-
-    def on_snapshot_sync_complete(self, session, source_id):
-        super().on_snapshot_sync_complete(session, source_id)
-        self._end("complete", session)
-
-    def on_rollback(self, session, source_id, position):
-        super().on_rollback(session, source_id, position)
-        self._end("rollback", session)
-
-    def _end(self, where, session):
-        if where == self.where and self.left > 0:
+    def after(self, kind, session):
+        if kind == self.where and self.left > 0:
             self.left -= 1
             if self.first:
                 session.execute(text(self.first))
             raise self.kind("enough")
+        return True
 
 
 @EVERY_ERROR

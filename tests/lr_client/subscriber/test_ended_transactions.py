@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from queues.database.transactions import writing
 from queues.errors import ListenerError, StoreUnavailableError
 from queues.receive.parked import parked, retry_parked
-from tests.lr_client.subscriber.applying import Apply, Undo, story
+from tests.lr_client.subscriber.applying import AfterEach, Apply, Undo, story
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
 from tests.waiting import eventually
@@ -111,7 +111,7 @@ OUTCOMES = pytest.mark.parametrize("outcome", [return_true, return_false, crash]
 CALLBACK_OUTCOMES = pytest.mark.parametrize("outcome", [return_true, crash])
 
 
-class Meddler(Undo):
+class Meddler(AfterEach):
     """Ends its transaction in the first call of one kind, after its changes; later calls are normal."""
 
     def __init__(self, kind: str, end: Callable[[Session], None], outcome: Callable[[], bool]) -> None:
@@ -121,25 +121,7 @@ class Meddler(Undo):
         self.outcome = outcome
         self.meddles = True
 
-    def process_updates_in_log_entry_sync(self, session, source_id, entries):
-        return super().process_updates_in_log_entry_sync(session, source_id, entries) and self._end("log", session)
-
-    def process_updates_in_snapshot_sync(self, session, source_id, entries):
-        return super().process_updates_in_snapshot_sync(session, source_id, entries) and self._end("rows", session)
-
-    def on_snapshot_sync_start(self, session, source_id):
-        super().on_snapshot_sync_start(session, source_id)
-        self._end("start", session)
-
-    def on_snapshot_sync_complete(self, session, source_id):
-        super().on_snapshot_sync_complete(session, source_id)
-        self._end("complete", session)
-
-    def on_rollback(self, session, source_id, position):
-        super().on_rollback(session, source_id, position)
-        self._end("rollback", session)
-
-    def _end(self, kind: str, session: Session) -> bool:
+    def after(self, kind: str, session: Session) -> bool:
         if kind != self.kind or not self.meddles:
             return True
         self.meddles = False

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Engine, create_engine
 
 from discovery import registry
-from lr_client.subscriber.follower import Follower, Options
+from lr_client.subscriber.followed_queue import FollowedQueue, Options
+from lr_client.subscriber.follower import Follower
 from lr_client.subscriber.sleepers import sleepers_of
 from lr_client.subscriber.unpacker import Unpacker
 from queues.clock import SYSTEM_CLOCK
@@ -44,8 +45,11 @@ def test_entries_at_a_locked_database_are_retried_and_not_parked(sink: Engine, t
 
     listener = Apply(lambda _: stopping.set())
     with closing(sleepers_of(impatient).sleeper(queue.queue_id, SYSTEM_CLOCK)) as sleeper:
-        told = {"stopping": stopping, "report": unlock, "sleeper": sleeper, "clock": SYSTEM_CLOCK}
-        Follower(impatient, listener, queue, lease, ONE_TRY, **told, unpacker=Unpacker()).run()
+        followed = FollowedQueue(
+            engine=impatient, listener=listener, queue=queue, lease=lease, options=ONE_TRY,
+            stopping=stopping, report=unlock, sleeper=sleeper, unpacker=Unpacker(), clock=SYSTEM_CLOCK,
+        )  # fmt: skip
+        Follower(followed).run()
     impatient.dispose()
     assert [type(error) for error in errors] == [StoreUnavailableError]
     assert story(sink) == ["e1"]

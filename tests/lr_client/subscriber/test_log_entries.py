@@ -144,7 +144,7 @@ def test_reading_the_queue_needs_no_scan_of_its_table(sink: Engine, tokyo: Arriv
             connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
         values = {"queue": tokyo.queue_id(connection), "after": 500, "upto": 3000}
         explain = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
-        for statement in (log_blocks.NEXT, consumer_marks.STANDING):
+        for statement in (log_blocks.NEXT, consumer_marks.QUEUE_STATE):
             given = {name: value for name, value in values.items() if name in statement.compile().params}
             literal = statement.params(given).compile(connection, compile_kwargs={"literal_binds": True})
             plan = str(connection.exec_driver_sql(explain + str(literal)).all())

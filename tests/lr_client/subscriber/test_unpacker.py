@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import Engine
 
 from discovery import registry
-from lr_client.subscriber.follower import Follower, Options
+from lr_client.subscriber.followed_queue import FollowedQueue, Options
+from lr_client.subscriber.follower import Follower
 from lr_client.subscriber.sleepers import sleepers_of
 from lr_client.subscriber.unpacker import Unpacker
 from queues.blocks import EntryRow, encode_entries
@@ -51,8 +52,11 @@ def test_the_blocks_after_a_batch_are_read_and_unpacked_while_the_listener_works
         seen.extend(eventually(lambda: unpacked() if unpacked() == ends else []))
 
     with closing(sleepers_of(sink).sleeper(queue.queue_id, SYSTEM_CLOCK)) as sleeper:
-        told = {"stopping": stopping, "report": unexpected, "sleeper": sleeper, "clock": SYSTEM_CLOCK}
-        follower = Follower(sink, Apply(look), queue, lease, ONE_ENTRY, **told, unpacker=unpacker)
+        followed = FollowedQueue(
+            engine=sink, listener=Apply(look), queue=queue, lease=lease, options=ONE_ENTRY,
+            stopping=stopping, report=unexpected, sleeper=sleeper, unpacker=unpacker, clock=SYSTEM_CLOCK,
+        )  # fmt: skip
+        follower = Follower(followed)
         follower.run()
     unpacker.close()
     assert seen == ends

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from lr_server.feed import feed as feed_module
-from lr_server.feed import router
+from lr_server.feed import routed_tick, router
 from lr_server.feed.feed import Behind, LiveFeed, Ready
+from lr_server.feed.routed_tick import RoutedTick
 from lr_server.feed.router import RoutedRows
 from lr_server.feed.throttle import FlowControl
 from queues.blocks import decode_entries
@@ -49,7 +49,7 @@ def feed_of(limit: int, policy: FlowControl = "smart", clock: HandClock | None =
 
 @pytest.mark.parametrize("rows", [1, 10, 100])
 def test_the_counted_size_of_ticks_is_no_less_than_most_of_their_memory(rows: int):
-    held: list[feed_module.RoutedTick] = []
+    held: list[RoutedTick] = []
     blocks: list[int] = []
     tracemalloc.start()
     try:
@@ -57,7 +57,7 @@ def test_the_counted_size_of_ticks_is_no_less_than_most_of_their_memory(rows: in
         for number in range(200):
             first = 10**9 + number * rows
             made = group(number, *(row(first + at) for at in range(rows)))
-            held.append(feed_module.RoutedTick(made, lambda _, more: blocks.append(more)))
+            held.append(RoutedTick(made, lambda _, more: blocks.append(more)))
             held[-1].routed(owed(TOKYO))
         used = tracemalloc.get_traced_memory()[0] - before
     finally:
@@ -67,7 +67,7 @@ def test_the_counted_size_of_ticks_is_no_less_than_most_of_their_memory(rows: in
 
 def numbers(found: Ready | Behind) -> list[int] | None:
     """Return the numbers of the found ticks; None for a reader that is behind."""
-    return None if isinstance(found, Behind) else [each.tick.number for each in found.groups]
+    return None if isinstance(found, Behind) else [each.tick.number for each in found.ticks]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def full() -> LiveFeed:
 
 
 def oldest(feed: LiveFeed) -> int:
-    return feed._groups[0].tick.number
+    return feed._ticks[0].tick.number
 
 
 @pytest.mark.parametrize("seq", range(LAST + 1))
@@ -91,7 +91,7 @@ def test_a_reader_gets_every_tick_after_its_position_or_is_behind(full: LiveFeed
 
 
 def test_a_reader_one_row_before_the_oldest_tick_is_behind_and_one_at_its_beginning_is_not(full: LiveFeed):
-    begins = full._groups[0].tick.start_seq
+    begins = full._ticks[0].tick.start_seq
     assert isinstance(full.after(owed(), begins - 1), Behind)
     assert numbers(full.after(owed(), begins)) == list(range(begins + 1, LAST + 1))
 
@@ -141,7 +141,7 @@ def test_a_tick_that_fails_after_its_preparation_leaves_no_trace():
     feed.after(owed(), 0)
     feed.prepare(group(1, row(1)))
     feed.publish(group(1, row(2)))
-    (tick,) = feed.after(owed(), 0).groups
+    (tick,) = feed.after(owed(), 0).ticks
     assert decode_entries(tick.routed(owed()).block, 1_000).payloads == [b"entry 2"]
 
 
@@ -152,13 +152,13 @@ def test_the_rows_of_a_prepared_tick_are_encoded_for_its_readers_and_only_once(m
         encoded.append(len(rows))
         return router.encoded(rows)
 
-    monkeypatch.setattr(feed_module, "encoded", counted)
+    monkeypatch.setattr(routed_tick, "encoded", counted)
     feed = feed_of(9 * ONE_TICK)
     feed.after(owed(), 0)
     feed.prepare(taken := group(1))
     assert encoded == [1]
     feed.publish(taken)
-    (tick,) = feed.after(owed(), 0).groups
+    (tick,) = feed.after(owed(), 0).ticks
     assert decode_entries(tick.routed(owed()).block, 1_000).payloads == [b"entry 1"]
     assert encoded == [1]
 
@@ -181,15 +181,15 @@ def test_a_prepared_tick_counts_once_in_the_memory_of_the_feed():
         if prepares:
             feed.prepare(taken)
         feed.publish(taken)
-        feed.after(owed(), 0).groups[0].routed(owed())
-        sizes.append((feed._size, feed._groups[0].size))
+        feed.after(owed(), 0).ticks[0].routed(owed())
+        sizes.append((feed._size, feed._ticks[0].size))
     assert sizes[0] == sizes[1]
 
 
 def test_each_session_gets_its_own_rows_of_a_tick():
     feed = feed_of(9 * ONE_TICK)
     feed.publish(group(1, row(1, tag_set=1), row(2, tag_set=2), row(3, tag_set=3), start=0))
-    (tick,) = feed.after(owed(), 0).groups
+    (tick,) = feed.after(owed(), 0).ticks
     blocks = {site: decode_entries(tick.routed(owed(site)).block, 1_000).payloads for site in (TOKYO, LIMA)}
     assert blocks == {TOKYO: [b"entry 1", b"entry 3"], LIMA: [b"entry 2", b"entry 3"]}
     assert tick.routed(owed(client="other")).block is None

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from lr_server.feed.feed import Behind, LiveFeed, Ready, RoutedTick
+from lr_server.feed.feed import Behind, LiveFeed, Ready
+from lr_server.feed.routed_tick import RoutedTick
 from lr_server.feed.throttle import FlowControl
 from queues.blocks import decode_entries
 from queues.clock import SYSTEM_CLOCK
@@ -52,12 +53,12 @@ def resting(feed: LiveFeed, who: SessionKey, seq: int = 0, timeout: float = 60) 
 
 def numbers(found: Ready | Behind) -> list[int]:
     assert isinstance(found, Ready)
-    return [each.tick.number for each in found.groups]
+    return [each.tick.number for each in found.ticks]
 
 
 def payloads(found: Ready | Behind, who: SessionKey) -> list[bytes]:
     assert isinstance(found, Ready)
-    blocks = [each.routed(who).block for each in found.groups]
+    blocks = [each.routed(who).block for each in found.ticks]
     return [payload for block in blocks if block is not None for payload in decode_entries(block, LARGE).payloads]
 
 
@@ -123,7 +124,7 @@ def test_a_tick_above_the_limits_wakes_every_resting_reader() -> None:
         feed.publish(TickRows(tick(1, FOR_TOKYO).tick, None, {}))
         eventually(lambda: found)
     assert numbers(found[0]) == [1]
-    assert not found[0].groups[0].is_held  # type: ignore[union-attr]
+    assert not found[0].ticks[0].is_held  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("policy", ["cascade", "drop", "smart"])
@@ -132,7 +133,7 @@ def test_a_full_feed_waits_for_no_resting_reader_which_is_never_behind(policy: F
     with resting(feed, owed(LIMA)) as found:
         for number in range(1, 20):
             feed.publish(tick(number, FOR_TOKYO))
-        assert feed._groups[0].tick.number > 1
+        assert feed._ticks[0].tick.number > 1
         feed.publish(tick(20, FOR_LIMA))
         eventually(lambda: found)
     assert numbers(found[0]) == [19, 20]
@@ -165,7 +166,7 @@ def test_sessions_that_rest_at_random_get_exactly_their_rows(limit: int) -> None
             if isinstance(found, Behind):
                 # All published ticks are in the database.
                 found = Ready(tuple(_alone(each) for each in published if each.tick.start_seq >= seq))
-            for each in found.groups:
+            for each in found.ticks:
                 assert each.tick.end_seq > seq
                 got[site] += payloads(Ready((each,)), who)
                 seq = each.tick.end_seq
@@ -190,4 +191,4 @@ def test_sessions_that_rest_at_random_get_exactly_their_rows(limit: int) -> None
 def _alone(rows: TickRows) -> RoutedTick:
     feed = feed_of()
     feed.publish(rows)
-    return feed._groups[0]
+    return feed._ticks[0]

@@ -19,7 +19,7 @@ def after(
     """Return `feed.after`; wait up to *timeout* seconds if there is no tick yet."""
     bell = threading.Event()
     found = feed.after(owed, seq, wanted, ring=bell.set, rests=rests)
-    if isinstance(found, Ready) and not found.groups and wanted():
+    if isinstance(found, Ready) and not found.ticks and wanted():
         bell.wait(timeout)
         found = feed.after(owed, seq, wanted)
     return found

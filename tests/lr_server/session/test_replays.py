@@ -39,7 +39,7 @@ def reader(site: Engine) -> Reader:
     with writing(site) as connection:
         add_session(connection, TOKYO, SessionState.LOG_ENTRY_SYNC, "")
         connection.execute(update(sessions).values(acked_seq=3))
-    assert reader.log.rotate(reader.lease, 1, 0)
+    assert reader.rotate()
     return reader
 
 
@@ -70,14 +70,14 @@ def test_trim_keeps_the_entries_of_a_granted_order_until_they_are_acknowledged_a
     header = found.answer.after
     assert (header.branch, header.end_seq, header.uid, header.mark) == (first.branch, 1, first.uid, first.mark)
     assert acked(site) == 1
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
+    assert reader.trim().emptied_segments == 0
     with writing(site) as connection:
         connection.execute(update(sessions).values(acked_seq=3))
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    assert reader.trim().emptied_segments == 1
 
 
 def test_a_refused_order_changes_nothing(site: Engine, reader: Reader) -> None:
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    assert reader.trim().emptied_segments == 1
     found = ordered(site, reader, from_seq=2)
     assert found.back is None
     assert found.answer.refusal.startswith("entries up to 3 are trimmed at the source: order those from 4")
@@ -126,6 +126,6 @@ def test_a_trim_never_judges_a_segment_while_an_order_is_answered(site: Engine, 
     with writing(site) as connection:
         segment_reads(connection).keep(connection)
         go_back(connection, TOKYO, Position(ticks(reader)[0].branch, 1))
-        assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
+        assert reader.trim().emptied_segments == 0
+    assert reader.trim().emptied_segments == 0
     assert acked(site) == 1

@@ -70,7 +70,7 @@ def follow(site: Engine) -> Iterator[Callable[[int], LiveFeed]]:
 def in_feed(feed: LiveFeed, after: int) -> list[Tick] | None:
     """Return the ticks of the feed after a sequence number; None if the feed does not reach back so far."""
     found = feed.after(owed(), after)
-    return None if isinstance(found, Behind) else [each.tick for each in found.groups]
+    return None if isinstance(found, Behind) else [each.tick for each in found.ticks]
 
 
 def test_each_tick_is_published_once_in_order_with_its_rows(
@@ -84,7 +84,7 @@ def test_each_tick_is_published_once_in_order_with_its_rows(
     assert in_feed(feed, first.end_seq) == later
     found = feed.after(owed(), first.end_seq)
     assert not isinstance(found, Behind)
-    rows = [group.routed(owed()).block for group in found.groups]
+    rows = [each.routed(owed()).block for each in found.ticks]
     assert [block.rows for block in rows if block is not None] == [2] * 9
 
 
@@ -112,7 +112,7 @@ def test_a_large_tick_is_told_without_its_rows(sequencing: Sequencing, follow: C
     eventually(lambda: feed.newest == large)
     found = feed.after(owed(), first.end_seq)
     assert not isinstance(found, Behind)
-    assert [(group.tick, group.is_held) for group in found.groups] == [(large, False)]
+    assert [(each.tick, each.is_held) for each in found.ticks] == [(large, False)]
 
 
 def test_a_tick_that_the_source_has_lost_leaves_the_feed(

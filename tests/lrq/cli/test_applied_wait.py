@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Engine
 
 from lr_client.subscriber.subscription import subscribe
-from lrq.cli.applied_wait import is_applied, is_refused, look, targets
+from lrq.cli.waits.applied import is_applied, is_refused, look, targets
 from queues.names import ClientName
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, Received
 from queues.receive.failures import Failure

@@ -8,7 +8,7 @@ import pytest
 from queues import names
 from queues.database.leases import Lease
 from queues.database.transactions import writing
-from queues.receive import consumer_marks, snapshot_blocks
+from queues.receive import consumer_marks, consumer_moves, snapshot_blocks
 from queues.receive.consumer_marks import Consumed
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.cli.command import Command, lrq_process
@@ -159,7 +159,7 @@ def test_a_partly_applied_snapshot_shows_its_remaining_rows(lrq: Command, source
     lease = Lease("subscriber/policy", "me", 1)
     begun = Consumed("snapshot", "one", 3, "", 0)
     with writing(source.engine) as connection:
-        assert consumer_marks.move(connection, queue_id, lease, Consumed("log", "", 0, "", 0), begun)
+        assert consumer_moves.move(connection, queue_id, lease, Consumed("log", "", 0, "", 0), begun)
         assert snapshot_blocks.remove(connection, queue_id, "one", after=0, upto=3) == 3
     assert payloads(received(source, lrq)) == [b"s4", b"s5"]
     assert "2 of a snapshot" in lrq("browse", "--database", source.url).out

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from lrq.cli.drain_wait import Scope, drain
+from lrq.cli.waits.drain import Scope, drain
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
 from queues.send_log.links import set_wish

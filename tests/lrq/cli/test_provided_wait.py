@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine
 
-from lrq.cli.provided_wait import TRIES, WantedSnapshots, pending
+from lrq.cli.waits.provided import TRIES, WantedSnapshots, pending
 from queues import send_snapshot
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId

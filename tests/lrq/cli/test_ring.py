@@ -8,7 +8,7 @@ import pytest
 import queues
 from discovery.ring_status import RingStatus
 from lr_server.ring.look import decode_status, encode_status
-from lrq.cli.ring_members import MemberView, ring_trouble
+from lrq.cli.ring.members import MemberView, ring_trouble
 from tests.lrq.cli.command import Command, Done
 
 #: Runs a command of `lrq ring` at the server of a rank.

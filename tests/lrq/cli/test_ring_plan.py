@@ -10,7 +10,7 @@ import pytest
 
 from lr_server import Settings
 from lr_server.ring_setting import RingSetting
-from lrq.cli.ring_plan import layout_of
+from lrq.cli.ring.plan import layout_of
 from queues.errors import ConfigurationError
 from tests.lrq.cli.command import Command, Done
 

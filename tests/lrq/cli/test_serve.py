@@ -47,8 +47,8 @@ def test_serve_prints_its_endpoints_and_ends_cleanly(site: Engine, tmp_path: Pat
 
 _SIGNAL_FOR_ANOTHER_THREAD = """
 import signal, threading
-from lrq.cli.commands.serve import _Signals
-signals = _Signals()
+from lrq.cli.process.server_signals import ServerSignals
+signals = ServerSignals()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 # The system now gives the signal to the other thread, as it does now and then by itself.
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
@@ -71,8 +71,8 @@ def test_a_signal_that_another_thread_gets_is_obeyed():
 
 _SIGNAL_AT_THE_END = """
 import os, signal
-from lrq.cli.commands.serve import _Signals
-signals = _Signals()
+from lrq.cli.process.server_signals import ServerSignals
+signals = ServerSignals()
 signals.spare_end()
 os.kill(os.getpid(), signal.SIGTERM)
 print("the end was not interrupted")

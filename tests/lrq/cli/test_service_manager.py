@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from lrq.cli.service_manager import ServiceManager, socket_address, watchdog_pause
+from lrq.cli.process.service_manager import ServiceManager, socket_address, watchdog_pause
 from tests.lrq.cli.command import served
 from tests.waiting import eventually
 

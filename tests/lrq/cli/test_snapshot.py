@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from lrq.cli.snapshot_requests import Follow
-from lrq.cli.snapshot_screen import show_until_done
+from lrq.cli.views.snapshot_screen import show_until_done
 from queues import names, send_snapshot
 from queues.database.transactions import writing
 from queues.names import SiteId

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is
 # Six threads start one short thread after another, as a server does while it sends.
 _THREADS_COME_AND_GO = """
 import threading, time
-from lrq.cli.thread_stacks import show_stacks_on_signal
+from lrq.cli.process.thread_stacks import show_stacks_on_signal
 
 def deep(calls):
     if calls:

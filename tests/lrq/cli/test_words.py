@@ -4,7 +4,7 @@ import pytest
 
 from discovery.site_status import SiteStatus
 from lrq.cli import words
-from lrq.cli.rates import Look, rates
+from lrq.cli.views.rates import Look, rates
 from tests.discovery.statuses import a_log, a_session, a_site
 
 

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from discovery.ring_status import RingStatus
 from lrq import console
-from lrq.cli.ring_members import MemberView
+from lrq.cli.ring.members import MemberView
 from lrq.console.links import Tone
 from lrq.console.ring_watch import RingWatch, WatchedRing, member_tone
 from tests.conftest import NewSite

@@ -15,7 +15,7 @@ from queues.database.postgresql.truncation import BusyError
 from queues.database.tables.rewritten import REWRITTEN, REWRITTEN_UNKEPT
 from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
-from queues.send_log.port import Retention, SessionKey
+from queues.send_log.port import SessionKey
 from queues.send_log.sessions import every_key
 from tests.queues.held import held_snapshot
 from tests.queues.reading import Reader
@@ -67,7 +67,7 @@ def test_trimming_rewrites_a_bloated_table_while_a_snapshot_is_held(site: Engine
         update_often(site)
         before = content(site)
         assert size(site) > UPDATES * 100
-        reader.log.trim(reader.lease, Retention())
+        reader.trim()
         assert size(site) == ONE_PAGE
         assert content(site) == before
 
@@ -88,9 +88,9 @@ def test_a_reader_at_one_snapshot_finds_all_rows_and_postpones_the_rewriting(sit
             connection.execute(text("SELECT pg_current_snapshot()"))
             with pytest.raises(BusyError), writing(site) as other:
                 rewrite(other)
-            reader.log.trim(reader.lease, Retention())
+            reader.trim()
             assert connection.execute(select(sessions.c.destination)).scalars().all() == ["tokyo"]
-        reader.log.trim(reader.lease, Retention())
+        reader.trim()
         assert size(site) == ONE_PAGE
 
 

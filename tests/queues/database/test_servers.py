@@ -7,6 +7,7 @@ from queues.database import leases, servers, tables
 from queues.database.leases import Lease
 from queues.database.transactions import writing
 from queues.errors import ConfigurationError, OwnershipLostError
+from queues.leadership import RangeRow
 
 
 def register(site: Engine, *names: str, count: int = 4, term: float = 60) -> None:
@@ -35,7 +36,7 @@ def test_a_registered_server_lives_until_its_term_ends_and_the_ranges_are_free(s
     view = servers.look(site)
     assert list(view.living) == ["a"]
     assert view.living["a"].endpoints == ("tcp://a:1",)
-    assert view.ranges == tuple(servers.RangeRow(number, "", 0) for number in range(3))
+    assert view.ranges == tuple(RangeRow(number, "", 0) for number in range(3))
 
 
 def test_a_claimed_range_is_led_under_a_new_generation(site: Engine) -> None:

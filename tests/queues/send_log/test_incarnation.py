@@ -12,7 +12,7 @@ from queues.errors import OtherIncarnationError, TrimmedError
 from queues.send_log.port import TickLimits
 from tests.leading import lead
 from tests.queues.reading import Reader
-from tests.queues.send_log.test_ticks import TOKYO, transmit
+from tests.queues.send_log.transmitting import TOKYO, transmit
 
 
 def test_the_branch_stays_while_the_incarnation_is_the_same(site: Engine, lease: Lease, reader: Reader) -> None:

@@ -14,7 +14,7 @@ from queues.database.transactions import reading
 from queues.names import ClientName, SiteId
 from queues.send_log import segments
 from queues.send_log import ticks as tick_rows
-from queues.send_log.port import Retention, SessionKey, TickLimits
+from queues.send_log.port import SessionKey, TickLimits
 from queues.send_log.reads import keep_ticks
 from tests.queues.held import held_snapshot
 from tests.queues.reading import Reader
@@ -61,8 +61,8 @@ def go_on(site: Engine, reader: Reader, times: int) -> None:
         assert len(reader.drain()) == 1
         assert reader.last is not None
         session(site, "tokyo", reader.last.end_seq)
-        reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-        reader.log.trim(reader.lease, Retention())
+        reader.rotate()
+        reader.trim()
 
 
 def stored(engine: Engine) -> list[Stored]:

@@ -16,7 +16,6 @@ from lr_client.token_position import position_of
 from queues.browse.api import browse
 from queues.database import leases
 from queues.database.postgresql.autocommit import Direct
-from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading
 from queues.errors import (
     NotInTransactionError,
@@ -24,28 +23,16 @@ from queues.errors import (
     PayloadTooLargeError,
     PayloadTypeError,
     StoreUnavailableError,
-    TrimmedError,
 )
-from queues.names import SEND_LOG_ENTRIES, ClientName, SiteId
+from queues.names import SEND_LOG_ENTRIES
 from queues.positions import Visibility
-from queues.send_log import released
 from queues.send_log.opening import open_log
-from queues.send_log.port import Retention, SessionKey, TickLimits, TickRows
+from queues.send_log.port import TickLimits, TickRows
 from queues.send_log.postgresql.ticks import NEXT, SETTINGS
 from queues.send_log.postgresql.windows import since
 from tests.queues.reading import Reader
+from tests.queues.send_log.transmitting import LIMA, TOKYO, client, transmit
 from tests.waiting import eventually
-
-client = RoutingQueueSenderClient("policy")
-TOKYO = SessionKey(ClientName("policy"), SiteId("tokyo"))
-LIMA = SessionKey(ClientName("policy"), SiteId("lima"))
-
-
-def transmit(engine: Engine, *payloads: bytes, to: tuple[str, ...] = ("tokyo",)) -> str:
-    with Session(engine) as session, session.begin():
-        for payload in payloads:
-            token = client.transmit_log_entry_message(session, payload, to)
-    return str(token)
 
 
 def test_entries_of_many_calls_in_one_transaction_arrive_together_in_order(site: Engine, reader: Reader) -> None:
@@ -425,160 +412,6 @@ def test_an_error_while_a_tick_becomes_durable_breaks_the_connection_and_no_tick
     assert taken is not None
     assert [row.payload for row in taken.rows or ()] == [b"4"]
     reader.log.close()
-
-
-# --- trim -----------------------------------------------------------------------------------------------------
-
-
-def acknowledge(engine: Engine, destination: str, seq: int) -> None:
-    with engine.begin() as connection:
-        connection.execute(sessions.delete().where(sessions.c.destination == destination))
-        connection.execute(
-            sessions.insert().values(
-                client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
-                acked_seq=seq, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
-            )
-        )  # fmt: skip
-
-
-def stored(engine: Engine) -> int:
-    names = [f"lrq_log_entries_{slot}" for slot in range(8)]
-    with engine.connect() as connection:
-        return sum(connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one() for name in names)
-
-
-def test_acknowledged_entries_are_trimmed_with_their_segment(site: Engine, reader: Reader) -> None:
-    transmit(site, b"1", b"2")
-    reader.drain()
-    acknowledge(site, "tokyo", 2)
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0, "the current segment stays"
-    assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    transmit(site, b"3")
-    reader.drain()
-    trimmed = reader.log.trim(reader.lease, Retention())
-    assert (trimmed.emptied_segments, trimmed.seq, trimmed.laggards) == (1, 2, ())
-    assert stored(site) == 1
-    with pytest.raises(TrimmedError):
-        reader.log.ticks_after(1, TickLimits())
-    (tick,) = reader.log.ticks_after(2, TickLimits())
-    ((row,),) = reader.log.read(TOKYO, [tick])
-    assert row.payload == b"3"
-    with pytest.raises(TrimmedError):
-        reader.log.read(TOKYO, [reader.groups[0].tick])
-
-
-def test_a_trimmed_destination_set_is_recorded_again_at_its_next_use(site: Engine, reader: Reader) -> None:
-    transmit(site, b"1")
-    reader.drain()
-    acknowledge(site, "tokyo", 1)
-    assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
-    transmit(site, b"2")
-    reader.drain()
-    (tick,) = reader.log.ticks_after(1, TickLimits())
-    ((row,),) = reader.log.read(TOKYO, [tick])
-    assert row.payload == b"2"
-
-
-def test_a_site_that_lags_keeps_its_entries_until_retention_and_then_loses_them(site: Engine, reader: Reader) -> None:
-    transmit(site, b"1", to=("tokyo", "lima"))
-    reader.drain()
-    acknowledge(site, "tokyo", 1)
-    acknowledge(site, "lima", 0)
-    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
-    trimmed = reader.log.trim(reader.lease, Retention(seconds=0))
-    assert trimmed.emptied_segments == 1
-    assert trimmed.laggards == (LIMA,)
-    with site.connect() as connection:
-        lost = dict(connection.execute(text("SELECT destination, lost_seq FROM lrq_sessions")).all())
-    assert lost == {"tokyo": 0, "lima": 1}
-
-
-def test_a_released_site_keeps_no_entries_and_its_loss_is_recorded(site: Engine, reader: Reader) -> None:
-    transmit(site, b"1", to=("tokyo", "lima"))
-    reader.drain()
-    acknowledge(site, "tokyo", 0)
-    acknowledge(site, "lima", 0)
-    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    with site.begin() as connection:
-        released.release(connection, [LIMA])
-        assert released.released(connection) == {LIMA}
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0, "tokyo lacks the entry"
-    acknowledge(site, "tokyo", 1)
-    trimmed = reader.log.trim(reader.lease, Retention())
-    assert (trimmed.emptied_segments, trimmed.laggards) == (1, (LIMA,))
-    with site.connect() as connection:
-        lost = dict(connection.execute(text("SELECT destination, lost_seq FROM lrq_sessions")).all())
-    assert lost == {"tokyo": 0, "lima": 1}
-
-
-def test_a_site_that_claims_again_keeps_its_entries(site: Engine, reader: Reader) -> None:
-    transmit(site, b"1", to=("lima",))
-    reader.drain()
-    acknowledge(site, "lima", 0)
-    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    with site.begin() as connection:
-        released.release(connection, [LIMA])
-        released.claim_again(connection, LIMA)
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
-
-
-def test_a_session_that_lags_loses_nothing_if_no_entry_was_for_it(site: Engine, reader: Reader) -> None:
-    transmit(site, b"1")
-    reader.drain()
-    acknowledge(site, "tokyo", 1)
-    acknowledge(site, "lima", 0)
-    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    trimmed = reader.log.trim(reader.lease, Retention())
-    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
-
-
-def test_a_session_that_has_a_large_transaction_holds_up_no_later_trim(site: Engine, lease: leases.Lease) -> None:
-    reader = Reader(site, lease, TickLimits(rows=10))
-    transmit(site, *(b"%d" % n for n in range(20)))
-    reader.drain()
-    acknowledge(site, "tokyo", 20)
-    transmit(site, b"later", to=("lima",))
-    reader.drain()
-    acknowledge(site, "lima", 21)
-    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    trimmed = reader.log.trim(reader.lease, Retention())
-    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
-
-
-def test_entries_for_an_unknown_site_are_kept_until_retention(site: Engine, reader: Reader) -> None:
-    transmit(site, b"1", to=("tokyo", "nairobi"))
-    reader.drain()
-    acknowledge(site, "tokyo", 1)
-    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
-    assert reader.log.trim(reader.lease, Retention(payload_bytes=0)).emptied_segments == 1
-
-
-def test_an_open_transaction_keeps_its_segment(site: Engine, reader: Reader, dialect: str) -> None:
-    if dialect == "sqlite":
-        pytest.skip("SQLite has one writer at a time")
-    transmit(site, b"1")
-    reader.drain()
-    acknowledge(site, "tokyo", 1)
-    with Session(site) as slow, slow.begin():
-        client.transmit_log_entry_message(slow, b"slow", ["tokyo"])
-        reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-        assert reader.log.trim(reader.lease, Retention(seconds=0)).emptied_segments == 0
-    assert reader.log.trim(reader.lease, Retention(seconds=0)).emptied_segments == 0, "it is not in a tick yet"
-    assert [row.payload for row in reader.drain()] == [b"slow"]
-    assert reader.log.trim(reader.lease, Retention(seconds=0)).emptied_segments == 1
-
-
-def test_no_entry_is_lost_while_segments_are_reused(site: Engine, reader: Reader) -> None:
-    for n in range(40):
-        transmit(site, str(n).encode())
-        assert [row.payload for row in reader.drain()] == [str(n).encode()]
-        acknowledge(site, "tokyo", n + 1)
-        assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-        assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
-    assert stored(site) == 0
 
 
 def test_entries_of_many_threads_are_read_without_gaps(site: Engine, reader: Reader) -> None:

@@ -45,11 +45,11 @@ def begin_session(site: Engine, owed: SessionKey, acked_seq: int, state: Session
 
 def close_segment(reader: Reader) -> None:
     reader.drain()
-    assert reader.log.rotate(reader.lease, 1, 0)
+    assert reader.rotate()
 
 
 def trim(reader: Reader, retention: Retention = AT_ONCE) -> TrimResult:
-    return reader.log.trim(reader.lease, retention)
+    return reader.trim(retention)
 
 
 def counts(site: Engine) -> dict[SessionKey, int]:
@@ -91,11 +91,11 @@ def test_an_entry_in_two_segments_of_one_tick_is_counted_once(site: Engine, read
     reader.drain()
     write(site, b"2", to=["tokio"])
     # The second tick comes after the rotation, so it covers entries of both segments.
-    assert reader.log.rotate(reader.lease, 1, 0)
+    assert reader.rotate()
     write(site, b"3", to=["tokio"])
     reader.drain()
     assert trim(reader).emptied_segments == 1
-    assert reader.log.rotate(reader.lease, 1, 0)
+    assert reader.rotate()
     assert trim(reader).emptied_segments == 1
     assert counts(site) == {TYPO: 3}
 
@@ -191,7 +191,7 @@ def test_a_name_that_no_entry_in_the_log_has_is_not_told(site: Engine, reader: R
     for _ in range(2):  # a set that occurs in two ticks stays in the dictionary
         write(site, b"1", to=["tokio"])
         reader.drain()
-    assert reader.log.rotate(reader.lease, 1, 0)
+    assert reader.rotate()
     trim(reader)
     with site.begin() as connection:
         unknown.forget_dropped(connection)

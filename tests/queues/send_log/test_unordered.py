@@ -55,7 +55,7 @@ def close_segment(site: Engine, reader: Reader) -> None:
     """Close the segment with a tick after all its entries."""
     transmit(site, b"last")
     reader.drain()
-    assert reader.log.rotate(reader.lease, 1, 0)
+    assert reader.rotate()
 
 
 def kept(site: Engine) -> list[bytes]:
@@ -80,7 +80,7 @@ def lost(site: Engine, reader: Reader, acknowledged: None) -> None:
 def test_a_segment_with_unordered_entries_is_kept_and_the_entries_are_reported(
     site: Engine, reader: Reader, lost: None
 ) -> None:
-    trimmed = reader.log.trim(reader.lease, Retention())
+    trimmed = reader.trim()
     assert (trimmed.emptied_segments, trimmed.found_unordered) == (0, 3)
     assert kept(site) == [b"sent", b"a", b"b", b"c", b"last"]
     assert recorded(site) == [Unordered(BILLING, 1, 0), Unordered(POLICY, 2, 0)]
@@ -88,20 +88,20 @@ def test_a_segment_with_unordered_entries_is_kept_and_the_entries_are_reported(
 
 
 def test_the_next_run_counts_only_new_unordered_entries(site: Engine, reader: Reader, lost: None) -> None:
-    reader.log.trim(reader.lease, Retention())
-    assert reader.log.trim(reader.lease, Retention()).found_unordered == 0
+    reader.trim()
+    assert reader.trim().found_unordered == 0
     with trigger_off(site):
         transmit(site, b"d")
-    assert reader.log.trim(reader.lease, Retention()).found_unordered == 1
+    assert reader.trim().found_unordered == 1
     assert recorded(site) == [Unordered(BILLING, 1, 0), Unordered(POLICY, 3, 0)]
     # Another server counts from the beginning.
-    assert Reader(site, reader.lease).log.trim(reader.lease, Retention()).found_unordered == 4
+    assert Reader(site, reader.lease).trim().found_unordered == 4
     assert recorded(site) == [Unordered(BILLING, 1, 0), Unordered(POLICY, 3, 0)]
 
 
 def test_unordered_entries_beyond_retention_are_dropped_and_counted(site: Engine, reader: Reader, lost: None) -> None:
     assert fates(site, ENDED) == [Fate.LOST]
-    trimmed = reader.log.trim(reader.lease, ENDED)
+    trimmed = reader.trim(ENDED)
     assert (trimmed.emptied_segments, trimmed.dropped_unordered) == (1, 3)
     assert kept(site) == []
     assert recorded(site) == [Unordered(BILLING, 0, 1), Unordered(POLICY, 0, 2)]
@@ -123,18 +123,18 @@ def test_readers_do_not_wait_while_a_segment_is_searched(
         return has_any(connection, slot)
 
     monkeypatch.setattr(postgresql_unordered, "has_any", watched)
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    assert reader.trim().emptied_segments == 1
     assert seen == [False, True]
 
 
 def test_sent_entries_arrive_once_in_the_order_of_their_ids(site: Engine, reader: Reader, lost: None) -> None:
-    reader.log.trim(reader.lease, Retention())
+    reader.trim()
     assert unordered.send(site) == 3
     assert recorded(site) == []
     assert unordered.send(site) == 0
     assert [row.payload for row in reader.drain()] == [b"a", b"b", b"c"]
     assert recorded(site) == []
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    assert reader.trim().emptied_segments == 1
 
 
 def test_sent_entries_keep_their_headers_and_partition_keys(site: Engine, reader: Reader) -> None:
@@ -164,7 +164,7 @@ def test_nothing_is_sent_while_the_trigger_is_off(site: Engine, lost: None) -> N
 
 
 def test_dropped_entries_and_the_record_of_earlier_ones_are_removed(site: Engine, reader: Reader, lost: None) -> None:
-    reader.log.trim(reader.lease, ENDED)
+    reader.trim(ENDED)
     with trigger_off(site):
         transmit(site, b"d")
     assert unordered.drop(site) == 1
@@ -175,9 +175,9 @@ def test_dropped_entries_and_the_record_of_earlier_ones_are_removed(site: Engine
 def test_entries_of_running_transactions_are_not_unordered(site: Engine, reader: Reader) -> None:
     with site.connect() as connection:
         RoutingQueueSenderClient("policy").transmit_log_entry_message(connection, b"slow", ["tokyo"])
-        assert reader.log.trim(reader.lease, Retention()).found_unordered == 0
+        assert reader.trim().found_unordered == 0
         connection.commit()
-    assert reader.log.trim(reader.lease, Retention()).found_unordered == 0
+    assert reader.trim().found_unordered == 0
     assert [row.payload for row in reader.drain()] == [b"slow"]
 
 
@@ -186,9 +186,9 @@ def test_entries_of_a_transaction_that_was_open_at_the_last_run_are_found(site: 
         connection.execute(text("ALTER TABLE lrq_log_entries_0 DISABLE TRIGGER ALL"))
         RoutingQueueSenderClient("policy").transmit_log_entry_message(connection, b"slow", ["tokyo"])
         connection.execute(text("ALTER TABLE lrq_log_entries_0 ENABLE ALWAYS TRIGGER lrq_sequence_commit"))
-        assert reader.log.trim(reader.lease, Retention()).found_unordered == 0
+        assert reader.trim().found_unordered == 0
         connection.commit()
-    assert reader.log.trim(reader.lease, Retention()).found_unordered == 1
+    assert reader.trim().found_unordered == 1
 
 
 def test_a_transaction_in_two_segments_is_not_unordered_after_the_first_is_emptied(
@@ -201,8 +201,8 @@ def test_a_transaction_in_two_segments_is_not_unordered_after_the_first_is_empti
             another.execute(text("SELECT nextval('lrq_log_segment')"))
         client.transmit_log_entry_messages(connection, [LRMessageWithDestinations(b"2", ["tokyo"])] * 2)
     reader.drain()
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
-    assert Reader(site, reader.lease).log.trim(reader.lease, Retention()).found_unordered == 0
+    assert reader.trim().emptied_segments == 1
+    assert Reader(site, reader.lease).trim().found_unordered == 0
 
 
 def test_an_upgraded_log_has_no_unordered_entries_whose_place_was_in_an_emptied_segment(
@@ -218,12 +218,12 @@ def test_an_upgraded_log_has_no_unordered_entries_whose_place_was_in_an_emptied_
     with site.begin() as connection:
         connection.execute(text("UPDATE lrq_log_commits SET slot = 0"))  # the place that the earlier trigger gave
     reader.drain()
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    assert reader.trim().emptied_segments == 1
     migrate_to(site, "0002")
     with trigger_off(site), site.begin() as connection:
         write_as_before(connection, b"lost")
     migrate_to(site, schema.SCHEMA)
-    assert Reader(site, reader.lease).log.trim(reader.lease, Retention()).found_unordered == 1
+    assert Reader(site, reader.lease).trim().found_unordered == 1
     assert unordered.send(site) == 1
     assert [row.payload for row in reader.drain()] == [b"lost"]
 
@@ -232,13 +232,13 @@ def test_an_upgraded_log_has_no_unordered_entries_whose_place_was_in_an_emptied_
 def test_copied_entries_are_reported_before_retention_drops_them(
     site: Engine, reader: Reader, acknowledged: None, xid: int
 ) -> None:
-    reader.log.trim(reader.lease, Retention())
+    reader.trim()
     with site.begin() as connection:
         connection.execute(COPY, {"xid": xid, "destinations": "tokyo"})
     close_segment(site, reader)
-    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
+    assert reader.trim().emptied_segments == 0
     assert recorded(site) == [Unordered(POLICY, 1, 0)]
-    assert reader.log.trim(reader.lease, ENDED).dropped_unordered == 1
+    assert reader.trim(ENDED).dropped_unordered == 1
 
 
 def test_a_copied_entry_without_known_destinations_is_not_sent(site: Engine, reader: Reader) -> None:

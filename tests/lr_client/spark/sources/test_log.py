@@ -24,7 +24,7 @@ from queues.names import ClientName, SiteId
 from queues.send_log.port import Retention, SessionKey, TickLimits
 from tests.lr_client.spark.sources.taking import url_of
 from tests.queues.reading import Reader
-from tests.queues.send_log.test_ticks import stored
+from tests.queues.send_log.test_trim import stored
 
 _PATIENCE = 60.0
 
@@ -142,8 +142,8 @@ def test_large_payloads_are_read_a_few_at_a_time(site: Engine, reader: Reader) -
 
 def trim(engine: Engine, reader: Reader) -> None:
     """Trim all entries that are in a tick."""
-    assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
-    assert reader.log.trim(reader.lease, Retention(seconds=0)).emptied_segments == 1
+    assert reader.rotate()
+    assert reader.trim(Retention(seconds=0)).emptied_segments == 1
     assert stored(engine) == 0
 
 

@@ -44,7 +44,7 @@ class Command(BaseCommand):
     def _work(self, made: Engine, references: list[str], metrics: str | None) -> None:
         from discovery.object_reference import parse_reference
         from lrq.cli.application_objects import listeners_of
-        from lrq.cli.stop_signals import StopSignals
+        from lrq.cli.process.stop_signals import StopSignals
         from lrq.cli.worker import Worker
 
         listeners = listeners_of([parse_reference(each) for each in references])

@@ -1,0 +1,1 @@
+"""Rings for `lrq ring`: founded, shown, enlarged and repaired."""

@@ -1,0 +1,1 @@
+"""Results for people as tables, and for programs as JSON."""

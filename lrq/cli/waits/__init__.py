@@ -1,0 +1,1 @@
+"""The waits of commands, and their outcomes in words."""
