@@ -1,5 +1,6 @@
 """The health of one server: a thread looks at the database, so that no probe waits for it."""
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -8,7 +9,7 @@ from typing import Final
 from sqlalchemy import Engine
 
 from discovery.threads import OnEnded, watched
-from lr_server.readiness import DatabaseLook, stuck_loops, unready_parts
+from lr_server.readiness import ANSWER_SECONDS, DatabaseLook, stuck_loops, unready_parts
 from queues.clock import Clock
 from queues.database.followers import standby_facts
 from queues.database.migrations import require
@@ -72,6 +73,11 @@ class Health:
         """Wait until the thread has ended; call `begin_stop` first."""
         if self._thread.is_alive():
             self._thread.join()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the database has answered before, but not for `ANSWER_SECONDS`."""
+        return math.isfinite(self._look.began) and self._clock.monotonic() - self._look.began > ANSWER_SECONDS
 
     def troubles(self) -> Mapping[str, str]:
         """Return one sentence for each reason why the server is not ready."""

@@ -271,7 +271,7 @@ class LogReplicationServer:
     def _troubles(self) -> dict[str, str]:
         source = self._source
         ingest = self._ingest.trouble if self._ingest is not None else ""
-        own = {"ingest": ingest, "topology": self._topology_facts().trouble}
+        own = {"ingest": ingest, "topology": self._topology_facts().trouble, "sink": self._writer.trouble}
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}
 

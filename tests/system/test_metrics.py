@@ -10,9 +10,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import DatabaseError
 
+import queues
 from discovery.site_status import SiteStatus
+from lr_server.health import Health
 from lr_server.metrics import MetricsServer
+from lr_server.readiness import ANSWER_SECONDS, DatabaseLook
+from queues.clock import SYSTEM_CLOCK
 from queues.errors import ConfigurationError, StoreUnavailableError
+from queues.names import SiteId
 from tests.system.world import Messages, World
 from tests.waiting import eventually
 
@@ -118,6 +123,25 @@ def test_a_database_that_fails_in_another_way_is_shown_as_a_metric_too(error) ->
         raise error
 
     server = MetricsServer(ANYWHERE, status)
+    try:
+        assert fetched(server.address)["lrq_database_up"] == 0
+    finally:
+        server.stop()
+
+
+def test_no_request_waits_for_a_database_that_is_known_to_be_silent() -> None:
+    def never() -> SiteStatus:
+        raise AssertionError("the database was read")
+
+    health = Health(
+        queues.create_engine("sqlite://"), SiteId("paris"), role=str, parts=dict, turns=dict,
+        on_ready=lambda _: None, on_ended=print, clock=SYSTEM_CLOCK,
+    )  # fmt: skip
+    assert not health.is_silent, "the first look has not ended yet"
+    health._look = DatabaseLook(SYSTEM_CLOCK.monotonic(), "")
+    assert not health.is_silent
+    health._look = DatabaseLook(SYSTEM_CLOCK.monotonic() - ANSWER_SECONDS - 1, "")
+    server = MetricsServer(ANYWHERE, never, health=health)
     try:
         assert fetched(server.address)["lrq_database_up"] == 0
     finally:

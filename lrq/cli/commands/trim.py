@@ -75,11 +75,12 @@ def trim(
     )
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from queues.send_log.trim_plan import plan
 
     if send_unordered + drop_unordered + dry_run > 1:
         raise typer.BadParameter("--send-unordered, --drop-unordered and --dry-run exclude each other")
-    with opened(config, database, site) as here:
+    with (opened_to_read if dry_run else opened)(config, database, site) as here:
         url = here.place.url.render_as_string(hide_password=False)
         settings = Settings.load(config, database_url=url, site_id=here.site)
         retention = settings.retention(known_peers(here.engine, settings))
