@@ -25,7 +25,7 @@ from queues.words import in_words
 
 log = logger("lrq.metrics")
 
-#: The longest wait, in seconds, for the reading of another request; then the database counts as down.
+#: The longest wait of a request for the reading of the database, in seconds; then the database counts as down.
 PATIENCE: Final = 5.0
 
 

@@ -64,25 +64,24 @@ class Refusals:
     def note(self, session: pb.SessionId, step: Step, refuse: Refuse, error: BaseException | None) -> None:
         """Keep a refusal until `end`, and log a new one; *error* is its cause, if there is one."""
         key, now = _key(session, step), self._clock.monotonic()
-        reason = cleaned(refuse.reason)
+        said = refuse.kind, cleaned(refuse.reason)
         is_unfit = isinstance(error, StoreUnavailableError | SetupError)
         with self._guard:
+            present = [each for each in self._of(session) if now - each.last < FORGOTTEN]
             before = self._present.pop(key, None)
-            if before is not None and now - before.last >= FORGOTTEN:
-                before = None
-            first = min(now, before.first if before else now) if is_unfit else math.inf
-            self._present[key] = _Present(refuse.kind, reason, now, first)
+            since = now if before is None or before not in present else min(now, before.first)
+            self._present[key] = _Present(*said, now, since if is_unfit else math.inf)
             if len(self._present) > MAX_SESSIONS:
                 del self._present[next(iter(self._present))]
-        if before is None or (before.kind, before.reason) != (refuse.kind, reason):
+        if said not in [(each.kind, each.reason) for each in present]:
             kind = pb.Refusal.Kind.Name(refuse.kind)
             bug = False if error is None or isinstance(error, LrqError | SQLAlchemyError) else error
-            _log.warning("frame refused", source=key[0], client=key[1], kind=kind, reason=reason, exc_info=bug)
+            _log.warning("frame refused", source=key[0], client=key[1], kind=kind, reason=said[1], exc_info=bug)
 
     def end(self, session: pb.SessionId, step: Step, *, stores: bool) -> None:
-        """Forget the refusal of a session after a success of *step*, and log that; *stores* if it stored entries.
+        """Forget the refusal of a session after a success of *step*; log the end of the last one.
 
-        A success that stores nothing does not show that the database is fit again for frames.
+        *stores*: the success has stored entries. Another one does not show that the database is fit for frames again.
         """
         if not self._present:
             return
@@ -94,7 +93,13 @@ class Refusals:
             if found is None or (step is Step.FRAME and not stores and found.first < math.inf):
                 return
             del self._present[key]
-        _log.info("frames are taken again", source=key[0], client=key[1])
+            is_over = not self._of(session)
+        if is_over:
+            _log.info("frames are taken again", source=key[0], client=key[1])
+
+    def _of(self, session: pb.SessionId) -> list[_Present]:
+        keys = (_key(session, step) for step in Step)
+        return [self._present[key] for key in keys if key in self._present]
 
 
 def _key(session: pb.SessionId, step: Step) -> tuple[str, str, Step]:

@@ -68,6 +68,17 @@ def test_a_reason_is_logged_once_until_it_changes_or_frames_are_taken_again(
     assert len(events(caplog)) == 5
 
 
+def test_a_negotiation_that_is_refused_for_the_same_reason_writes_no_line_of_its_own(
+    refusals: Refusals, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step in (*Step, *Step):
+        note(refusals, FULL, step=step)
+    refusals.end(OURS, Step.NEGOTIATION, stores=False)
+    assert len(events(caplog)) == 1, "frames are still refused"
+    refusals.end(OURS, Step.FRAME, stores=True)
+    assert len(events(caplog)) == 2
+
+
 def test_the_sessions_of_other_sites_have_lines_of_their_own(
     refusals: Refusals, caplog: pytest.LogCaptureFixture
 ) -> None:
