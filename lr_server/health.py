@@ -1,4 +1,4 @@
-"""The health of one server: a thread looks at the database, so that no probe waits for it, and another one tells."""
+"""The health of one server: a thread looks at the database, and another one tells. So no probe waits."""
 
 import math
 import threading

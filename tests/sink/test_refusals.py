@@ -1,4 +1,4 @@
-"""The refusals of a sink: each is logged once while it lasts, and a database that takes nothing is a trouble."""
+"""Each refusal of a sink is logged once while it lasts, and a database that takes nothing is a trouble."""
 
 import logging
 import threading
@@ -103,7 +103,7 @@ def test_a_missing_right_is_a_trouble_too(refusals: Refusals, clock: MovedClock,
 
 
 def test_a_refusal_of_the_content_is_no_trouble_of_the_server(refusals: Refusals, clock: MovedClock) -> None:
-    fail_for(refusals, clock, PATIENCE, TransientError("this server of site tokyo stops"))
+    fail_for(refusals, clock, PATIENCE, TransientError("a server of site tokyo stops"))
     refusals.note(OTHERS, Step.FRAME, Refuse(pb.Refusal.GAP, "a gap"), None)
     clock.now += PATIENCE
     assert refusals.trouble == ""
