@@ -25,7 +25,7 @@ PATIENCE: Final = 5.0
 _log = logger("lrq.sink")
 
 
-class Step(Enum):
+class RefusedStep(Enum):
     """The part of an exchange that was refused; each ends only by a success of its own."""
 
     NEGOTIATION = auto()
@@ -47,7 +47,7 @@ class Refusals:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._present: dict[tuple[str, str, Step], _Present] = {}
+        self._present: dict[tuple[str, str, RefusedStep], _Present] = {}
         self._stored_at = -math.inf
         self._guard = threading.Lock()
 
@@ -61,7 +61,7 @@ class Refusals:
                     return f"nothing of {client} from {source} can be stored: {each.reason}"
         return ""
 
-    def note(self, session: pb.SessionId, step: Step, refuse: Refuse, error: BaseException | None) -> None:
+    def note(self, session: pb.SessionId, step: RefusedStep, refuse: Refuse, error: BaseException | None) -> None:
         """Keep a refusal until `end`, and log a new one; *error* is its cause, if there is one."""
         key, now = _key(session, step), self._clock.monotonic()
         said = refuse.kind, cleaned(refuse.reason)
@@ -78,7 +78,7 @@ class Refusals:
             bug = False if error is None or isinstance(error, LrqError | SQLAlchemyError) else error
             _log.warning("frame refused", source=key[0], client=key[1], kind=kind, reason=said[1], exc_info=bug)
 
-    def end(self, session: pb.SessionId, step: Step, *, stores: bool) -> None:
+    def end(self, session: pb.SessionId, step: RefusedStep, *, stores: bool) -> None:
         """Forget the refusal of a session after a success of *step*; log the end of the last one.
 
         *stores*: the success has stored entries. Another one does not show that the database is fit for frames again.
@@ -90,7 +90,7 @@ class Refusals:
             if stores:
                 self._stored_at = self._clock.monotonic()
             found = self._present.get(key)
-            if found is None or (step is Step.FRAME and not stores and found.first < math.inf):
+            if found is None or (step is RefusedStep.FRAME and not stores and found.first < math.inf):
                 return
             del self._present[key]
             is_over = not self._of(session)
@@ -98,10 +98,10 @@ class Refusals:
             _log.info("frames are taken again", source=key[0], client=key[1])
 
     def _of(self, session: pb.SessionId) -> list[_Present]:
-        keys = (_key(session, step) for step in Step)
+        keys = (_key(session, step) for step in RefusedStep)
         return [self._present[key] for key in keys if key in self._present]
 
 
-def _key(session: pb.SessionId, step: Step) -> tuple[str, str, Step]:
+def _key(session: pb.SessionId, step: RefusedStep) -> tuple[str, str, RefusedStep]:
     # The names may be malformed.
     return cleaned(session.source, MAX_NAME_LENGTH), cleaned(session.client, MAX_NAME_LENGTH), step

@@ -27,7 +27,7 @@ from sink.inbox import Inbox, expect_inbox, open_inbox
 from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.protocol.versions import SPOKEN, ProtocolVersions
-from sink.refusals import Refusals, Step
+from sink.refusals import Refusals, RefusedStep
 from sink.streams import LastFrame, SessionKey, Streams, ValidStream
 from sink.wire import branches_of, position_of, replay_word_of, speaker_of, to_refusal
 
@@ -91,9 +91,9 @@ class SinkWriter:
         if isinstance(answer, Refuse):
             # `lrq doctor` asks in version 0, which no source speaks, and wants nothing but the answer.
             if request.protocol:
-                self._refusals.note(request.session, Step.NEGOTIATION, answer, failure)
+                self._refusals.note(request.session, RefusedStep.NEGOTIATION, answer, failure)
             return pb.NegotiateResponse(protocol=self._spoken.newest, site=self._site, refusal=to_refusal(answer))
-        self._refusals.end(request.session, Step.NEGOTIATION, stores=False)
+        self._refusals.end(request.session, RefusedStep.NEGOTIATION, stores=False)
         return answer
 
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
@@ -106,10 +106,10 @@ class SinkWriter:
             except BaseException as error:  # noqa: BLE001 - see `negotiate`
                 failure, answer = error, _refuse_for(error)
             if isinstance(answer, Refuse):
-                self._refusals.note(frame.session, Step.FRAME, answer, failure)
+                self._refusals.note(frame.session, RefusedStep.FRAME, answer, failure)
                 yield pb.Ack(refusal=to_refusal(answer))
                 return
-            self._refusals.end(frame.session, Step.FRAME, stores=_has_rows(frame))
+            self._refusals.end(frame.session, RefusedStep.FRAME, stores=_has_rows(frame))
             yield answer
 
     def close(self) -> None:

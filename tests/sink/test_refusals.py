@@ -9,7 +9,7 @@ from queues.clock import SystemClock
 from queues.errors import LrqError, SetupError, StoreUnavailableError, TransientError
 from queues.wire import replication_pb2 as pb
 from sink.protocol.log_rules import Refuse
-from sink.refusals import FORGOTTEN, PATIENCE, Refusals, Step
+from sink.refusals import FORGOTTEN, PATIENCE, Refusals, RefusedStep
 from sink.streams import MAX_SESSIONS
 from tests.sink.frames import session
 
@@ -38,7 +38,7 @@ def refusals(clock: MovedClock, caplog: pytest.LogCaptureFixture) -> Refusals:
     return Refusals(clock)
 
 
-def note(refusals: Refusals, error: LrqError, by: pb.SessionId = OURS, step: Step = Step.FRAME) -> None:
+def note(refusals: Refusals, error: LrqError, by: pb.SessionId = OURS, step: RefusedStep = RefusedStep.FRAME) -> None:
     refusals.note(by, step, Refuse(pb.Refusal.TRANSIENT, str(error)), error)
 
 
@@ -59,10 +59,10 @@ def test_a_reason_is_logged_once_until_it_changes_or_frames_are_taken_again(
     for error in (FULL, FULL, StoreUnavailableError("the file is locked"), FULL):
         clock.now += 5
         note(refusals, error)
-        refusals.end(OURS, Step.NEGOTIATION, stores=False)
+        refusals.end(OURS, RefusedStep.NEGOTIATION, stores=False)
     assert ["frame refused" in event for event in events(caplog)] == [True] * 3
-    refusals.end(OURS, Step.FRAME, stores=True)
-    refusals.end(OURS, Step.FRAME, stores=True)
+    refusals.end(OURS, RefusedStep.FRAME, stores=True)
+    refusals.end(OURS, RefusedStep.FRAME, stores=True)
     assert "frames are taken again" in events(caplog)[3]
     note(refusals, FULL)
     assert len(events(caplog)) == 5
@@ -71,11 +71,11 @@ def test_a_reason_is_logged_once_until_it_changes_or_frames_are_taken_again(
 def test_a_negotiation_that_is_refused_for_the_same_reason_writes_no_line_of_its_own(
     refusals: Refusals, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for step in (*Step, *Step):
+    for step in (*RefusedStep, *RefusedStep):
         note(refusals, FULL, step=step)
-    refusals.end(OURS, Step.NEGOTIATION, stores=False)
+    refusals.end(OURS, RefusedStep.NEGOTIATION, stores=False)
     assert len(events(caplog)) == 1, "frames are still refused"
-    refusals.end(OURS, Step.FRAME, stores=True)
+    refusals.end(OURS, RefusedStep.FRAME, stores=True)
     assert len(events(caplog)) == 2
 
 
@@ -104,22 +104,22 @@ def test_a_missing_right_is_a_trouble_too(refusals: Refusals, clock: MovedClock,
 
 def test_a_refusal_of_the_content_is_no_trouble_of_the_server(refusals: Refusals, clock: MovedClock) -> None:
     fail_for(refusals, clock, PATIENCE, TransientError("a server of site tokyo stops"))
-    refusals.note(OTHERS, Step.FRAME, Refuse(pb.Refusal.GAP, "a gap"), None)
+    refusals.note(OTHERS, RefusedStep.FRAME, Refuse(pb.Refusal.GAP, "a gap"), None)
     clock.now += PATIENCE
     assert refusals.trouble == ""
 
 
 def test_only_a_frame_with_entries_ends_the_trouble(refusals: Refusals, clock: MovedClock) -> None:
     fail_for(refusals, clock, PATIENCE)
-    refusals.end(OURS, Step.FRAME, stores=False)
+    refusals.end(OURS, RefusedStep.FRAME, stores=False)
     assert refusals.trouble == UNFIT
-    refusals.end(OURS, Step.FRAME, stores=True)
+    refusals.end(OURS, RefusedStep.FRAME, stores=True)
     assert refusals.trouble == ""
 
 
 def test_a_database_that_takes_the_entries_of_another_session_is_fit(refusals: Refusals, clock: MovedClock) -> None:
     fail_for(refusals, clock, PATIENCE)
-    refusals.end(OTHERS, Step.FRAME, stores=True)
+    refusals.end(OTHERS, RefusedStep.FRAME, stores=True)
     assert refusals.trouble == ""
     clock.now += PATIENCE
     assert refusals.trouble == UNFIT
@@ -145,7 +145,7 @@ def test_threads_may_note_and_end_at_the_same_time(refusals: Refusals) -> None:
     def work() -> None:
         for _ in range(200):
             note(refusals, FULL)
-            refusals.end(OURS, Step.FRAME, stores=True)
+            refusals.end(OURS, RefusedStep.FRAME, stores=True)
             assert refusals.trouble == ""
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -153,5 +153,5 @@ def test_threads_may_note_and_end_at_the_same_time(refusals: Refusals) -> None:
         each.start()
     for each in threads:
         each.join()
-    refusals.end(OURS, Step.FRAME, stores=True)
+    refusals.end(OURS, RefusedStep.FRAME, stores=True)
     assert refusals._present == {}
