@@ -27,6 +27,10 @@ from queues.words import cleaned, in_words
 
 #: The most attempts to register at the start; the database may end a transaction of a process that stood still.
 _STARTS: Final = 3
+_EXPIRED: Final = (
+    "servers: this server was away for too long, because its process stood still or its database did not answer: it "
+    "takes its share again now"
+)
 
 
 class Membership:
@@ -79,6 +83,7 @@ class Membership:
         self._thread = watched("lrq-servers", self._run, self._end_by_error)
         self.view: ServersView | None = None
         self.reason = "servers: not started"
+        self._led = ""
 
     @property
     def held(self) -> Mapping[int, Lease]:
@@ -86,9 +91,15 @@ class Membership:
         return self._held
 
     @property
-    def is_member(self) -> bool:
-        """Whether this server is among the servers of the site, to its knowledge."""
-        return self._row.is_registered
+    def trouble(self) -> str:
+        """Why this server takes no part in the work of the site, to its knowledge; empty while it does."""
+        view = self.view
+        if view is not None and view.has_older_sequencer:
+            return _older(view)
+        if view is not None and self._row.is_registered:
+            return ""
+        # The share of before tells no reason.
+        return _EXPIRED if self.reason == self._led else self.reason
 
     def start(self) -> None:
         """Register this server, then start the thread; call it before `Ownership.start` for the lease `server`.
@@ -234,11 +245,11 @@ class Membership:
             raise
 
     def _show(self, view: ServersView) -> None:
-        if view.sequencer is not None and view.has_older_sequencer:
-            self.reason = f"servers: an older lrq works for the site alone: {view.sequencer.owner}"
+        if view.has_older_sequencer:
+            self.reason = _older(view)
         else:
             led = f"leads {len(self._held)} of {len(view.ranges)} ranges"
-            self.reason = f"servers: {led}; servers of the site: {len(view.living)}"
+            self.reason = self._led = f"servers: {led}; servers of the site: {len(view.living)}"
 
     # --- the end of the work
 
@@ -261,3 +272,8 @@ class Membership:
             self.reason = f"{cleaned(reason)}; not released, it expires within {self._row.term} s: {in_words(problem)}"
         # The work has ended, so none of its threads gives up the next.
         self._given_up = None
+
+
+def _older(view: ServersView) -> str:
+    owner = "" if view.sequencer is None else view.sequencer.owner
+    return f"servers: an older lrq works for the site alone: {owner}"

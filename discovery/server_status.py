@@ -14,16 +14,26 @@ SERVER_LEASE: Final = "server"
 
 @dataclass(frozen=True, slots=True)
 class OwnerStatus:
-    """The last process that took a lease; `alive` while the lease has not expired."""
+    """The last process that took a lease; `alive` while the lease has not expired.
+
+    `lapsed_us` is when the lease has expired although the process has not released it; None otherwise.
+    """
 
     lease: str
     owner: str
     generation: int
     alive: bool
+    lapsed_us: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `owners`."""
-        return {"lease": self.lease, "owner": self.owner, "generation": self.generation, "alive": self.alive}
+        return {
+            "lease": self.lease,
+            "owner": self.owner,
+            "generation": self.generation,
+            "alive": self.alive,
+            "lapsed_at": None if self.lapsed_us is None else iso(self.lapsed_us),
+        }
 
 
 @dataclass(frozen=True, slots=True)

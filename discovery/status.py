@@ -85,7 +85,13 @@ def _replays(connection: Connection) -> tuple[ReplayStatus, ...]:
 def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
     now = now_us()
     return tuple(
-        OwnerStatus(lease=row.name, owner=row.owner, generation=row.generation, alive=row.expires_us > now)
+        OwnerStatus(
+            lease=row.name,
+            owner=row.owner,
+            generation=row.generation,
+            alive=row.expires_us > now,
+            lapsed_us=row.expires_us if 0 < row.expires_us <= now else None,
+        )
         for row in leases.every_lease(connection)
         if row.owner
     )

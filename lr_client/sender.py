@@ -175,8 +175,8 @@ class RoutingQueueSenderClient:
 
         Raises `WaitTimeoutError`, which names the sites that are missing entries. Raises ValueError for a malformed
         site or token, and for this site itself (`UnknownDestinationError`). Raises `UsageError` for a token of another
-        client, whose entries another session sends. Raises `VersionLostError` at once if a promotion or a restore of
-        this site has lost the transaction.
+        client, whose entries another session sends, and of another site. Raises `VersionLostError` at once if a
+        promotion or a restore of this site has lost the transaction.
         """
         require_engine(engine, "wait_replicated")
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)

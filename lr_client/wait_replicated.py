@@ -66,6 +66,8 @@ def wait_replicated(
     checked_timeout(timeout)
     with reading(engine) as connection:
         own = schema.site(connection, None).site_id
+    if wanted.site != own:
+        raise UsageError(f"the token {wanted} is one of site {wanted.site!r}, and this is {own!r}: wait there")
     if own in destinations:
         raise UnknownDestinationError(f"{own!r} is this site itself, which has the transaction: name another site")
     if missing := poll(look, not_, timeout=timeout, pause=_PAUSE):

@@ -1,5 +1,6 @@
-"""The health of one server: a thread looks at the database, so that no probe waits for it."""
+"""The health of one server: a thread looks at the database, and another one tells. So no probe waits."""
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -8,7 +9,7 @@ from typing import Final
 from sqlalchemy import Engine
 
 from discovery.threads import OnEnded, watched
-from lr_server.readiness import DatabaseLook, stuck_loops, unready_parts
+from lr_server.readiness import ANSWER_SECONDS, DatabaseLook, stuck_loops, unready_parts
 from queues.clock import Clock
 from queues.database.followers import standby_facts
 from queues.database.migrations import require
@@ -43,7 +44,7 @@ class Health:
         on_ended: OnEnded,
         clock: Clock,
     ) -> None:
-        """Look at the database of *site*; *on_ready* gets the result of each look, in the same thread."""
+        """Look at the database of *site*; *on_ready* gets the result after each look, and while one does not end."""
         self._engine = engine
         self._site = site
         self._role = role
@@ -56,11 +57,13 @@ class Health:
         self._stopping = threading.Event()
         # Nothing is told after `begin_stop`.
         self._telling = threading.Lock()
-        self._thread = watched("lrq-health", self._run, on_ended)
+        self._looking = watched("lrq-health", self._look_again, on_ended)
+        self._teller = watched("lrq-health-words", self._tell_again, on_ended)
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads."""
+        self._looking.start()
+        self._teller.start()
 
     def begin_stop(self) -> None:
         """Tell from now on that the server stops, and look no more; does not wait."""
@@ -69,9 +72,15 @@ class Health:
             self._on_ready(False)
 
     def stop(self) -> None:
-        """Wait until the thread has ended; call `begin_stop` first."""
-        if self._thread.is_alive():
-            self._thread.join()
+        """Wait until the threads have ended; call `begin_stop` first."""
+        for thread in (self._looking, self._teller):
+            if thread.is_alive():
+                thread.join()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the database has answered before, but not for `ANSWER_SECONDS`."""
+        return math.isfinite(self._look.began) and self._clock.monotonic() - self._look.began > ANSWER_SECONDS
 
     def troubles(self) -> Mapping[str, str]:
         """Return one sentence for each reason why the server is not ready."""
@@ -82,7 +91,12 @@ class Health:
         """Return one sentence for each loop that does not turn any more."""
         return stuck_loops(self._look, self._clock.monotonic(), self._turns())
 
-    def _run(self) -> None:
+    def _tell_again(self) -> None:
+        # A look that the database does not answer ends late or never.
+        while not self._clock.wait(self._stopping, PAUSE):
+            self._tell()
+
+    def _look_again(self) -> None:
         while not self._stopping.is_set():
             began = self._clock.monotonic()
             self._look = self._look.next(began, self._trouble())
@@ -106,8 +120,8 @@ class Health:
         return "" if facts is None else facts.why_commits_wait
 
     def _tell(self) -> None:
-        found = self.troubles()
         with self._telling:
+            found = self.troubles()
             if self._stopping.is_set():
                 return
             if self._is_ready and found:

@@ -8,10 +8,11 @@ from queues.words import in_words
 class PresentTrouble:
     """The reason in words; empty while all is well."""
 
-    def __init__(self, log: EventLogger, event: str) -> None:
-        """Write *event* to *log* for each new reason."""
+    def __init__(self, log: EventLogger, event: str, over: str = "") -> None:
+        """Write *event* to *log* for each new reason, and *over*, if given, once the work succeeds again."""
         self._log = log
         self._event = event
+        self._over = over
         self.reason = ""
 
     def note(self, error: BaseException) -> None:
@@ -24,4 +25,6 @@ class PresentTrouble:
 
     def end(self) -> None:
         """Forget the reason, because the work has succeeded."""
+        if self.reason and self._over:
+            self._log.info(self._over)
         self.reason = ""

@@ -13,7 +13,7 @@ STUCK_SECONDS: Final = 120.0
 #: After this time without an answer of the database, in seconds, the last answer does not count any more.
 ANSWER_SECONDS: Final = 10.0
 #: The parts that a server cannot work without; other troubles are for monitors only.
-_NEEDED: Final = ("sequencer", "follower", "sessions", "ingest")
+_NEEDED: Final = ("sequencer", "follower", "sessions", "ingest", "sink")
 
 
 class DatabaseLook(NamedTuple):
@@ -47,7 +47,8 @@ def unready_parts(
     if look.trouble:
         database = look.trouble
     elif silent > ANSWER_SECONDS:
-        database = f"the database has not answered for {silent:.0f} s: look at the database and the network"
+        cure = "look at the database and the network, unless this process stood still"
+        database = f"the database has not answered for {silent:.0f} s: {cure}"
     else:
         database = ""
     found = {"database": database, "role": role} | {part: parts[part] for part in _NEEDED if part in parts}

@@ -31,7 +31,7 @@ class ReplayWatch:
         self._end_streams = end_streams
         self._clock = clock
         self._ended: frozenset[str] = frozenset()
-        self._trouble = PresentTrouble(log, "orders of replays cannot be read")
+        self._trouble = PresentTrouble(log, "orders of replays cannot be read", "orders of replays are read again")
         self._stopping = threading.Event()
         self._thread = watched("lrq-replays", self._run, on_ended)
 

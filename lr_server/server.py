@@ -96,7 +96,7 @@ class LogReplicationServer:
         )  # fmt: skip
         self._facts = ServerFacts(
             self._engines.control, self._roles, self._endpoints,
-            ingest=self._ingest, ring=self._ring, topology=self._topology_facts,
+            writer=self._writer, ingest=self._ingest, ring=self._ring, topology=self._topology_facts,
         )  # fmt: skip
         services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
         self._checks = HealthService(frozenset(services), is_ready=lambda: not self._health.troubles(), clock=clock)

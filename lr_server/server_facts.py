@@ -19,6 +19,7 @@ from queues.database.followers import standby_facts
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError
 from queues.leadership import TopologyFacts
+from sink.writer import SinkWriter
 
 
 class ServerFacts:
@@ -30,6 +31,7 @@ class ServerFacts:
         roles: SiteRoles | RingRoles,
         endpoints: ServerEndpoints,
         *,
+        writer: SinkWriter,
         ingest: Ingest | None,
         ring: RingSeat | None,
         topology: Callable[[], TopologyFacts],
@@ -38,6 +40,7 @@ class ServerFacts:
         self._engine = engine
         self._roles = roles
         self._endpoints = endpoints
+        self._writer = writer
         self._ingest = ingest
         self._ring = ring
         self._topology = topology
@@ -74,7 +77,7 @@ class ServerFacts:
         """Return one sentence for each part that cannot do its work now, by the name of the part."""
         source = self._roles.source
         ingest = self._ingest.trouble if self._ingest is not None else ""
-        own = {"ingest": ingest, "topology": self._topology().trouble}
+        own = {"ingest": ingest, "topology": self._topology().trouble, "sink": self._writer.trouble}
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}
 

@@ -124,10 +124,7 @@ class SiteRoles:
     @property
     def trouble(self) -> str:
         """Why the server takes no part in the work of the site; empty while it does."""
-        view = self.membership.view
-        if view is None or not self.membership.is_member or view.has_older_sequencer:
-            return self.membership.reason
-        return ""
+        return self.membership.trouble
 
     def _has_looked(self) -> bool:
         is_settled = self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY

@@ -13,7 +13,6 @@ from queues.database import dialects
 from queues.database.engine_check import require_engine
 from queues.database.transactions import writing
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, first_line
-from queues.logs import logger
 from queues.names import SiteId
 from queues.receive import entries, lineages, wakeups, writer_marks
 from queues.receive.marks import ReceiveState
@@ -28,6 +27,7 @@ from sink.inbox import Inbox, expect_inbox, open_inbox
 from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.protocol.versions import SPOKEN, ProtocolVersions
+from sink.refusals import Refusals, RefusedStep
 from sink.streams import LastFrame, SessionKey, Streams, ValidStream
 from sink.wire import branches_of, position_of, replay_word_of, speaker_of, to_refusal
 
@@ -35,8 +35,6 @@ from sink.wire import branches_of, position_of, replay_word_of, speaker_of, to_r
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
 #: A negotiation ends transactions of other processes on its queue that have stood still for this time, in seconds.
 STOPPED_SECONDS: Final = 5.0
-
-_log = logger("lrq.sink")
 
 
 class SinkWriter:
@@ -76,32 +74,42 @@ class SinkWriter:
         self._place: wakeups.WakeupPlace | None = None
         self._streams = Streams()
         self._gate = Gate()
+        self._refusals = Refusals(clock)
+
+    @property
+    def trouble(self) -> str:
+        """The reason why no entry can be stored now; empty while all is well."""
+        return self._refusals.trouble
 
     def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
         """See `Sink`."""
+        failure: BaseException | None = None
         try:
             answer = self._negotiate(request)
         except BaseException as error:  # noqa: BLE001 - a bug refuses one request and ends no thread of the transport
-            answer = _refuse_for(error)
+            failure, answer = error, _refuse_for(error)
         if isinstance(answer, Refuse):
             # `lrq doctor` asks in version 0, which no source speaks, and wants nothing but the answer.
             if request.protocol:
-                _log_refusal(request.session, answer)
+                self._refusals.note(request.session, RefusedStep.NEGOTIATION, answer, failure)
             return pb.NegotiateResponse(protocol=self._spoken.newest, site=self._site, refusal=to_refusal(answer))
+        self._refusals.end(request.session, RefusedStep.NEGOTIATION, stores=False)
         return answer
 
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
         """See `Sink`."""
         stream = ValidStream()
         for frame in frames:
+            failure: BaseException | None = None
             try:
                 answer = self._take(frame, stream)
             except BaseException as error:  # noqa: BLE001 - see `negotiate`
-                answer = _refuse_for(error)
+                failure, answer = error, _refuse_for(error)
             if isinstance(answer, Refuse):
-                _log_refusal(frame.session, answer)
+                self._refusals.note(frame.session, RefusedStep.FRAME, answer, failure)
                 yield pb.Ack(refusal=to_refusal(answer))
                 return
+            self._refusals.end(frame.session, RefusedStep.FRAME, stores=_has_rows(frame))
             yield answer
 
     def close(self) -> None:
@@ -238,6 +246,11 @@ class SinkWriter:
         )
 
 
+def _has_rows(frame: pb.Frame) -> bool:
+    # A frame without ticks asks for the subscriber's newest progress.
+    return not frame.HasField("batch") or bool(frame.batch.groups)
+
+
 def _key_of(speaker: Speaker) -> SessionKey:
     return speaker.source, speaker.client
 
@@ -250,13 +263,7 @@ def _refuse_for(error: BaseException) -> Refuse:
     if isinstance(error, LrqError):
         return Refuse(pb.Refusal.TRANSIENT, str(error))
     if not isinstance(error, SQLAlchemyError):
-        _log.exception("the sink failed unexpectedly")
         return Refuse(pb.Refusal.TRANSIENT, f"the sink failed unexpectedly: {describe(error)}")
     # Only the driver's first line: the other lines, and SQLAlchemy's text, may contain payloads.
     words = first_line(getattr(error, "orig", None) or error)
     return Refuse(pb.Refusal.TRANSIENT, f"the database of the sink does not take it: {words}")
-
-
-def _log_refusal(session: pb.SessionId, refuse: Refuse) -> None:
-    kind = pb.Refusal.Kind.Name(refuse.kind)
-    _log.warning("frame refused", source=session.source, client=session.client, kind=kind, reason=refuse.reason)

@@ -7,9 +7,10 @@ from sqlalchemy import Connection, Engine
 from lr_client.arguments import checked_timeout
 from lr_client.wait_replicated import lost, token_of
 from queues.clock import SYSTEM_CLOCK, Clock, poll
+from queues.database import schema
 from queues.database.engine_check import require_engine
 from queues.database.transactions import reading
-from queues.errors import VersionLostError, WaitTimeoutError
+from queues.errors import UsageError, VersionLostError, WaitTimeoutError
 from queues.lineage import trace
 from queues.names import ClientName, SiteId
 from queues.positions import PositionToken, Visibility
@@ -27,7 +28,7 @@ def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, 
     A parked transaction counts as applied, because later entries go on: `lr_client.status` and `lrq park list` show it.
     *token* is the return value of `transmit_log_entry_message` at the source, or its text. Raises `WaitTimeoutError`
     when the time is over, and `InvalidPositionError` for a text that is not a token. Raises `VersionLostError` at once
-    if a promotion or a restore of the source has lost the transaction.
+    if a promotion or a restore of the source has lost the transaction. Raises `UsageError` for a token of this site.
 
     Example:
         >>> wait_applied(engine, token, timeout=5.0)
@@ -35,6 +36,10 @@ def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, 
     require_engine(engine, "wait_applied")
     wanted = token_of(token)
     checked_timeout(timeout)
+    with reading(engine) as connection:
+        own = schema.site(connection, None).site_id
+    if wanted.site == own:
+        raise UsageError(f"{wanted} is a token of {own!r} itself, where it is no received entry: wait at its sinks")
 
     def look() -> bool:
         with reading(engine, snapshot=True) as connection:

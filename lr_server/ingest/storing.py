@@ -54,7 +54,9 @@ class Storing:
         self._counters = counters
         self._clock = clock
         self._thread = watched("lrq-ingest", self._run, on_ended)
-        self._trouble = PresentTrouble(log, "requests of producers cannot be stored")
+        self._trouble = PresentTrouble(
+            log, "requests of producers cannot be stored", "requests of producers are stored again"
+        )
         self._failed_at = -math.inf
 
     @property

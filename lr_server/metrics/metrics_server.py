@@ -25,7 +25,7 @@ from queues.words import in_words
 
 log = logger("lrq.metrics")
 
-#: The longest wait, in seconds, for the reading of another request; then the database counts as down.
+#: The longest wait of a request for the reading of the database, in seconds; then the database counts as down.
 PATIENCE: Final = 5.0
 
 
@@ -67,14 +67,21 @@ class MetricsServer(RegistryServer):
     ) -> None:
         """Listen at *address*, `host:port`; raise `ConfigurationError` if that is impossible."""
         registry = CollectorRegistry()
-        registry.register(_Site(status, traffic, patience))
+        registry.register(_Site(status, traffic, patience, lambda: health is not None and health.is_silent))
         pages = {} if health is None else {LIVE: ("live", health.stuck), READY: ("ready", health.troubles)}
         super().__init__(address, registry, pages)
 
 
 class _Site(Collector):
-    def __init__(self, status: Callable[[], SiteStatus], traffic: Callable[[], ServerTraffic], patience: float) -> None:
+    def __init__(
+        self,
+        status: Callable[[], SiteStatus],
+        traffic: Callable[[], ServerTraffic],
+        patience: float,
+        is_silent: Callable[[], bool],
+    ) -> None:
         self._status = status
+        self._is_silent = is_silent
         self._traffic = traffic
         self._shared = SharedReading(self._read, patience)
 
@@ -84,7 +91,8 @@ class _Site(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield `lrq_database_up`, and the `families` if the database can be read."""
-        found = self._shared.get()
+        # Otherwise each request would wait for a database that is known to be away.
+        found = None if self._is_silent() else self._shared.get()
         yield GaugeMetricFamily("lrq_database_up", "1 if the site's database can be read", value=found is not None)
         if found is not None:
             yield from families(found, self._traffic())

@@ -81,6 +81,8 @@ class SessionEdge:
                 self._connection.disconnect()
             case do.Leave():
                 self._connection.traffic.plan_change()
+                self._context.outages.plan(self._owed)
+                self._log.debug("the session connects again for other threads")
                 self._connection.leave()
             case do.RetryAfter(attempt=attempt, slow=slow):
                 self._retry_after(attempt, slow=slow)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, assert_never
 
-from lr_server.protocol.states import StatusText
+from lr_server.protocol.states import Mode, StatusText
 from queues.clock import Clock
 from queues.logs import EventLogger
 from queues.names import ClientName, SiteId
@@ -23,6 +23,7 @@ QUIET_SECONDS: Final = 60.0
 
 _LOST: Final = (SessionState.BACKING_OFF, SessionState.FAILED)
 _UNDECIDED: Final = (SessionState.IDLE, SessionState.NEGOTIATING)
+_CATCHING_UP: Final = StatusText(SessionState.LOG_ENTRY_SYNC, Mode.CATCH_UP.value)
 
 
 class LogLine(Enum):
@@ -46,9 +47,20 @@ class Outage:
     last_line: float = -math.inf
     last_words: StatusText | None = None
     quiet_until: float = -math.inf
+    planned: set[ClientName] = field(default_factory=set)
+
+    def plan(self, client: ClientName) -> None:
+        """Expect that *client*'s session connects again as planned, which needs no usual lines."""
+        self.planned.add(client)
 
     def note(self, client: ClientName, words: StatusText, now: float) -> LogLine:
         """Take the new state of *client*'s session with the peer, at the time *now* in seconds."""
+        if client in self.planned:
+            if words.name in _UNDECIDED or words == _CATCHING_UP:
+                return LogLine.NOTHING
+            self.planned.discard(client)
+            if words.name is SessionState.LOG_ENTRY_SYNC:
+                return LogLine.NOTHING
         if words.name in _LOST:
             return self._lose(client, words, now)
         if words.name in _UNDECIDED:
@@ -69,7 +81,7 @@ class Outage:
 
     def is_quiet(self, client: ClientName, now: float) -> bool:
         """Return whether *client*'s session writes no usual lines."""
-        return client in self.lost or now < self.quiet_until
+        return client in self.lost or client in self.planned or now < self.quiet_until
 
     def _lose(self, client: ClientName, words: StatusText, now: float) -> LogLine:
         if not self.lost:
@@ -98,6 +110,11 @@ class Outages:
         with self._guard:
             outage = self._of.setdefault(owed.destination, Outage())
             return outage.note(owed.client, words, now), now - outage.began
+
+    def plan(self, owed: SessionKey) -> None:
+        """Expect that the session connects again as planned."""
+        with self._guard:
+            self._of.setdefault(owed.destination, Outage()).plan(owed.client)
 
     def is_quiet(self, owed: SessionKey) -> bool:
         """Return whether the session writes no usual lines, because its peer is lost."""

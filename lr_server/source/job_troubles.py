@@ -29,4 +29,5 @@ class JobTroubles:
 
     def end(self, name: str) -> None:
         """Forget the trouble of the job *name* after a call that succeeded."""
-        self._present.pop(name, None)
+        if self._present.pop(name, None) is not None:
+            log.info("periodic work succeeds again", job=name)

@@ -73,7 +73,7 @@ class Sequencer:
         self._on_lost = on_lost
         self._stopping = threading.Event()
         self._thread = watched("lrq-sequencer", self._run, on_ended)
-        self._trouble = PresentTrouble(log, "no tick can be taken")
+        self._trouble = PresentTrouble(log, "no tick can be taken", "ticks are taken again")
         #: The number of looks for committed entries.
         self.looks = 0
         #: The last turn of the thread, in `monotonic` seconds; infinite while the thread waits for sessions.

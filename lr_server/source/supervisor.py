@@ -88,7 +88,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = watched("lrq-supervisor", self._run, context.on_ended)
-        self._trouble = PresentTrouble(log, "the sessions cannot be checked")
+        self._trouble = PresentTrouble(log, "the sessions cannot be checked", "the sessions are checked again")
         #: The start of the last complete check, in the clock's `monotonic` seconds.
         self.looked_from = -math.inf
         #: The start of the last turn of the thread, in the same seconds; infinite before the first one.

@@ -61,7 +61,7 @@ class TickFollower:
         self._watch = watch
         self._stopping = threading.Event()
         self._thread = watched("lrq-follower", self._run, on_ended)
-        self._trouble = PresentTrouble(log, "no tick can be followed")
+        self._trouble = PresentTrouble(log, "no tick can be followed", "ticks are followed again")
         #: The last turn of the thread, in `monotonic` seconds; infinite while the thread waits for sessions.
         self.turned = math.inf
 

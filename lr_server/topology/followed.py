@@ -61,7 +61,9 @@ class FollowedTopology:
         self._now: tuple[int, Mapping[SiteId, Peer], Groups] = (0, {}, NO_GROUPS)
         self._given: int | None = None
         self._accepted: PeerList | None = None
-        self._trouble = PresentTrouble(log.bind(source=source), "the peers stay as they are")
+        self._trouble = PresentTrouble(
+            log.bind(source=source), "the peers stay as they are", "the peers can be read again"
+        )
         self._began: float | None = None
         self._reading = threading.Lock()
         self._asked: set[threading.Event] = set()

@@ -84,7 +84,7 @@ def judged(error: Exception) -> tuple[int, str]:
     if isinstance(error, _BadCommandLine):
         return Exit.USAGE, _bad_command_line(error)
     if isinstance(error, typer.Abort):
-        return Exit.FAILED, "aborted"
+        return Exit.FAILED, "aborted: the answer was not yes, and --yes gives that answer"
     if isinstance(error, NoError):
         return Exit.NO, one_line(str(error))
     return _judged_late(error)

@@ -64,9 +64,14 @@ def _standbys(status: SiteStatus) -> Iterator[str]:
 
 
 def _server(status: SiteStatus) -> Iterator[str]:
-    owed = any(session.lag.entries for session in status.sessions)
-    if (owed or status.log.waiting) and not server_is_alive(status):
+    if server_is_alive(status):
+        return
+    owner = status.server_owner
+    if any(session.lag.entries for session in status.sessions) or status.log.waiting:
         yield f"no server works for this site, though it owes entries: {SERVE}"
+    elif owner is not None and owner.lapsed_us is not None:
+        silent = duration(max(status.at_us - owner.lapsed_us, 0) / 1_000_000)
+        yield f"the last server was gone without a stop {silent} ago: {SERVE}"
 
 
 def _topology(status: SiteStatus) -> Iterator[str]:

@@ -90,6 +90,12 @@ def is_lock_timeout(error: StoreUnavailableError) -> bool:
     return isinstance(cause, exc.DBAPIError) and getattr(cause.orig, "sqlstate", None) in _LOCK_NOT_GIVEN
 
 
+def is_right_lacking(error: SetupError) -> bool:
+    """Return whether PostgreSQL refused a statement, because the role lacks a right on a table of lrq."""
+    cause = error.__cause__
+    return isinstance(cause, exc.DBAPIError) and getattr(cause.orig, "sqlstate", None) == _NO_RIGHT
+
+
 @contextmanager
 def mapped_setup_errors() -> Iterator[None]:
     """Raise `SetupError` if the tables or rights are missing; let every other error of the caller pass."""

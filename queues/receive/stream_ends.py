@@ -58,5 +58,5 @@ def _state(*, ended: bool, told: bool, parked: bool) -> tuple[StreamState, str]:
     if told:
         return StreamState.ENDED, "the listener has everything, and the end of the stream"
     if parked:
-        return StreamState.ENDING, "parked entries delay the end: retry or drop them (`lrq park`)"
+        return StreamState.ENDING, "parked entries delay the end: retry or discard them (`lrq park`)"
     return StreamState.ENDING, "the subscriber has not applied everything yet"

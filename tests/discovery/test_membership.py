@@ -176,6 +176,7 @@ def test_no_range_is_led_while_an_older_lrq_works_for_the_site(site: Engine, mem
     eventually(lambda: one.numbers == ALL)
     lease = leases.acquire(site, "server", "older", ttl=60)
     eventually(lambda: woken(one) and "an older lrq works for the site alone: older" in one.membership.reason)
+    assert one.membership.trouble == one.membership.reason
     assert (one.numbers, one.told[-1]) == (set(), {})
     assert set(leaders(site).values()) == {""}
     leases.release(site, lease)
@@ -231,6 +232,29 @@ def test_a_call_that_fails_frees_all_ranges(site: Engine, member: Callable[..., 
     eventually(lambda: "no session can begin; all ranges are free" in one.membership.reason)
     assert one.told[-1] == {}
     assert set(leaders(site).values()) == {""}
+
+
+def test_a_server_that_stood_still_tells_that_its_row_has_expired(site: Engine, member: Callable[..., Member]) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(held: Mapping[int, Lease]) -> None:
+        if held.keys() != ALL:
+            begun.set()
+            assert go_on.wait(60)
+
+    one = member(work=work)
+    eventually(lambda: "leads 8 of 8" in one.membership.reason)
+    assert one.membership.trouble == ""
+    jump(site, 3600)
+    register(site, "other", count=8)
+    claim(site, "other", 3)
+    one.membership.wake()
+    assert begun.wait(60)
+    try:
+        assert one.membership.trouble.startswith("servers: this server was away for too long, because its process")
+    finally:
+        go_on.set()
+    eventually(lambda: one.membership.trouble == "")
 
 
 def test_a_new_branch_is_told(site: Engine, member: Callable[..., Member]) -> None:

@@ -41,7 +41,7 @@ NO_FACTS: dict[str, Any] = {"sequence": 1, "error_class": "", "place": "", "firs
 EXPECTED: dict[str, Any] = {
     "site": "paris",
     "at": "time",
-    "owners": [{"lease": "server", "owner": "test", "generation": 2, "alive": True}],
+    "owners": [{"lease": "server", "owner": "test", "generation": 2, "alive": True, "lapsed_at": None}],
     "servers": [],
     "log": {"branch": "branch", "seq": 2, "trimmed_seq": 0, "last_tick_at": "time", "waiting": 1, "unordered": [],
             "untriggered": [], "unknown_destinations": []},

@@ -54,6 +54,16 @@ def test_nothing_waits_for_the_own_site(site: Engine) -> None:
         _client.wait_replicated(site, _TOKEN, ["tokyo", "paris"], 0)
 
 
+def test_a_token_of_another_site_is_refused_at_once(site: Engine) -> None:
+    with pytest.raises(UsageError, match="is one of site 'oslo', and this is 'paris': wait there"):
+        _client.wait_replicated(site, "oslo/policy/b/1", ["tokyo"], 0)
+
+
+def test_a_token_of_this_site_is_never_applied_here(site: Engine) -> None:
+    with pytest.raises(UsageError, match="is a token of 'paris' itself, where it is no received entry: wait at"):
+        wait_applied(site, _TOKEN, 0)
+
+
 def test_a_replay_needs_a_datetime(site: Engine) -> None:
     with pytest.raises(UsageError, match="'2026-07-01' is no moment: pass a datetime"):
         request_replay(site, "policy", "tokyo", since="2026-07-01")  # type: ignore[arg-type]

@@ -25,9 +25,10 @@ def test_a_server_without_troubles_is_ready():
         (unready_parts(WELL, NOW, "", {"follower": "no tick"}), {"follower": "no tick"}),
         (unready_parts(WELL, NOW, "", {"sessions": "no look"}), {"sessions": "no look"}),
         (unready_parts(WELL, NOW, "", {"ingest": "no store"}), {"ingest": "no store"}),
+        (unready_parts(WELL, NOW, "", {"sink": "no room"}), {"sink": "no room"}),
         (unready_parts(AWAY, NOW, "no role", {"ingest": "no"}, stopping=True), {"server": "the server stops"}),
     ],
-    ids=["not looked", "database", "role", "sequencer", "follower", "sessions", "ingest", "stopping"],
+    ids=["not looked", "database", "role", "sequencer", "follower", "sessions", "ingest", "sink", "stopping"],
 )
 def test_each_reason_has_its_part_and_its_sentence(found, expected):
     assert found == expected

@@ -105,7 +105,7 @@ def test_a_locked_database_of_the_source_delays_entries_and_loses_none(
     eventually(lambda: recorder.log("paris") == PAYLOADS)
 
 
-def test_a_full_disk_of_the_sink_is_reported_and_loses_no_entry(world: World) -> None:
+def test_a_full_disk_of_the_sink_is_reported_and_loses_no_entry(world: World, caplog: pytest.LogCaptureFixture) -> None:
     recorder = world.subscribe("tokyo")
     tokyo = world.server("tokyo", listen=[])
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", retry_cap_seconds=0.1)
@@ -115,12 +115,21 @@ def test_a_full_disk_of_the_sink_is_reported_and_loses_no_entry(world: World) ->
         for payload in PAYLOADS:
             world.transmit("paris", payload, to=["tokyo"])
         eventually(lambda: _says_why(sessions_of(paris)["tokyo"]))
+        eventually(lambda: "sink" in tokyo.health_troubles())
+        assert _is_full(tokyo.health_troubles()["sink"])
+        assert tokyo.status()["server"]["troubles"] == tokyo.health_troubles()
     eventually(lambda: recorder.log("paris") == [b"before", *PAYLOADS])
+    eventually(lambda: not tokyo.health_troubles())
+    told = [record for record in caplog.records if record.name == "lrq.sink" and _is_full(record.getMessage())]
+    assert len(told) == 1, "the log tells a reason once, and not at each try"
+
+
+def _is_full(words: str) -> bool:
+    return any(full in words for full in ("disk is full", "No space left"))
 
 
 def _says_why(session: dict[str, Any]) -> bool:
-    full_disk = any(words in session["reason"] for words in ("disk is full", "No space left"))
-    return session["state"] == "backing off" and full_disk
+    return session["state"] == "backing off" and _is_full(session["reason"])
 
 
 def test_a_full_disk_of_the_source_is_reported_and_loses_no_entry(world: World) -> None:

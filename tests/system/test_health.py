@@ -142,7 +142,9 @@ def test_a_loop_that_hangs_while_the_database_answers_makes_the_server_dead(worl
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
-def test_probes_of_grpc_too_hear_that_the_database_does_not_answer(world: World, monkeypatch: Any) -> None:
+def test_probes_of_grpc_and_the_log_too_hear_that_the_database_does_not_answer(
+    world: World, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     server = world.server("paris", metrics=ANYWHERE)
     address = address_of(server)
     eventually(lambda: is_ready(address))
@@ -155,6 +157,7 @@ def test_probes_of_grpc_too_hear_that_the_database_does_not_answer(world: World,
         assert "has not answered" in page(address, "/readyz")[1]["troubles"]["database"]
         assert stub.Check(HealthCheckRequest(), timeout=30).status == NOT_SERVING
         assert next(watch).status == NOT_SERVING
+        eventually(lambda: "the server is not ready" in caplog.text)
         other.rollback()
         assert next(watch).status == SERVING
         watch.cancel()

@@ -64,6 +64,7 @@ def test_an_idle_session_has_no_thread_and_sends_the_next_entry(world: World, wa
 def test_an_idle_session_gives_its_threads_back_and_a_busy_one_gets_some(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "lrq.session")
     monkeypatch.setattr(sink_connector, "THREADED", 1)
     monkeypatch.setattr(stream_threads, "IDLE_SECONDS", 1.0)
     (endpoint,) = world.server("tokyo").endpoints
@@ -87,6 +88,8 @@ def test_an_idle_session_gives_its_threads_back_and_a_busy_one_gets_some(
     assert recorder.log("paris") == sent
     in_log_sync(paris, "tokyo")
     assert not [line for line in caplog.records if line.levelno >= logging.WARNING], "a change is no trouble"
+    told = [line for line in caplog.records if "'negotiated'" in line.getMessage()]
+    assert len(told) == 1, "only the first connection is told"
 
 
 def test_random_changes_of_threads_lose_and_double_no_entry(

@@ -105,7 +105,9 @@ def _rings(places: "Sequence[SitePlace]", configs: Sequence[Path | None]) -> "di
 
 def _engines(stack: ExitStack, places: "Sequence[SitePlace]") -> "dict[str, Engine]":
     """Return an engine for each site; a database that does not answer now is shown as such later."""
-    from lrq.cli.place import engine_of
+    from sqlalchemy import event
+
+    from lrq.cli.place import engine_of, require_file
     from queues.errors import UsageError
 
     found: dict[str, Engine] = {}
@@ -114,5 +116,8 @@ def _engines(stack: ExitStack, places: "Sequence[SitePlace]") -> "dict[str, Engi
         # The query counts: it may hold the host, or the schema.
         if place.url in [each.url for each in places[: number - 1]]:
             raise UsageError(f"{place.shown} is named twice: name each site once")
-        found[name] = stack.enter_context(engine_of(place, pool=_POOL, role="console"))
+        engine = stack.enter_context(engine_of(place, must_exist=False, pool=_POOL, role="console"))
+        # A missing file is a site without an answer, and no connection may make an empty one.
+        event.listen(engine, "do_connect", lambda *_, url=place.url: require_file(url))
+        found[name] = engine
     return found

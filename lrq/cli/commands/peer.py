@@ -1,5 +1,7 @@
 """`lrq peer`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -23,7 +25,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lrq.cli.words import NONE, number, one_line, plural
     from queues.database.servers import look
 
-    with opened_to_read(config, database, site) as here:
+    with _told_without_right(), opened_to_read(config, database, site) as here:
         settings = settings_of(config, here)
         listed = read_peers(settings, lambda: here.engine)
         living = look(here.engine).living
@@ -108,6 +110,21 @@ def warn_unused(topology: str) -> None:
     if topology != TABLE:
         words = f'the servers use the table with topology = "{TABLE}" only, and the settings here say "{topology}"'
         typer.echo(f"lrq: warning: {words}", err=True)
+
+
+@contextmanager
+def _told_without_right() -> Iterator[None]:
+    """Turn the refusal of PostgreSQL into the sentence that helps: no grant to a sender or subscriber would."""
+    from queues.database.transactions import is_right_lacking
+    from queues.errors import ConfigurationError
+
+    try:
+        yield
+    except ConfigurationError as error:
+        if not is_right_lacking(error):
+            raise
+        words = "only the role of a server and the tables' owner see the peers: run `lrq peer list` as one of them"
+        raise ConfigurationError(words) from error
 
 
 def _tell(site: str, peer: str, done: str, version: int, *, is_change: bool, as_json: bool) -> None:

@@ -1,5 +1,7 @@
 """`lrq status`."""
 
+import typer
+
 from lrq.cli.exit_codes import Exit
 from lrq.cli.options import Config, Database, Json, Site
 
@@ -11,6 +13,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     part is stalled or failed; the last lines name it.
     """
     from discovery.status import read_status
+    from lrq.cli.doctor.sqlite_file import lacking_room
     from lrq.cli.health import troubles
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
@@ -18,8 +21,12 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
 
     with opened_to_read(config, database, site) as here:
         found = read_status(here.engine).without_messages()
+        lacking = lacking_room(here.place.url)
         if as_json:
             emit(found.as_json())
         else:
-            console().print(status_view(found, where=here.place.shown))
-    return Exit.NO if troubles(found) else Exit.WELL
+            console().print(status_view(found, where=here.place.shown, beside=lacking))
+    if as_json:
+        for words in lacking:
+            typer.echo(f"lrq: warning: {words}", err=True)
+    return Exit.NO if lacking or troubles(found) else Exit.WELL

@@ -71,12 +71,13 @@ def trim(
     )
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened, settings_of
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.views.trim import counted, trim_facts, trim_view
     from queues.send_log.trim_plan import plan
 
     if send_unordered + drop_unordered + dry_run > 1:
         raise typer.BadParameter("--send-unordered, --drop-unordered and --dry-run exclude each other")
-    with opened(config, database, site) as here:
+    with (opened_to_read if dry_run else opened)(config, database, site) as here:
         settings = settings_of(config, here)
         retention = settings.retention(known_peers(here.engine, settings))
         if retention_seconds is not None:

@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
-from sqlalchemy import Engine
+from sqlalchemy import URL, Engine
 from sqlalchemy.exc import OperationalError
 
-from lrq.cli.doctor.findings import Finding, ok, problem, warning
+from lrq.cli.doctor.findings import Finding, Severity, ok, problem, warning
 from lrq.cli.words import size
 from queues.database import urls
 from queues.errors import first_line
@@ -29,7 +29,16 @@ def look(engine: Engine) -> Iterator[Finding]:
         yield mode(str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()))
     yield writable(_refusal(engine))
     yield version(sqlite3.sqlite_version_info)
-    path = urls.file_of(engine.url)
+    yield from _room_of(engine.url)
+
+
+def lacking_room(url: URL) -> list[str]:
+    """Return one sentence if the disk of a SQLite file has too little room; none for another database."""
+    return [f"{found.sentence}: {found.cure}" for found in _room_of(url) if found.level is Severity.PROBLEM]
+
+
+def _room_of(url: URL) -> Iterator[Finding]:
+    path = urls.file_of(url)
     if path is not None:
         folder = path.absolute().parent
         yield room(str(folder), shutil.disk_usage(folder).free)

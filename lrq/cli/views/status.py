@@ -26,10 +26,18 @@ from queues.leadership import TopologyFacts
 
 
 def status_view(
-    status: SiteStatus, *, where: str = "", rates: Rates | None = None, history: Sequence[float] = ()
+    status: SiteStatus,
+    *,
+    where: str = "",
+    rates: Rates | None = None,
+    history: Sequence[float] = (),
+    beside: Sequence[str] = (),
 ) -> RenderableType:
-    """Show a status; with *rates*, also entries per second and *history*, the log's past rates."""
-    return Group(*_parts(status, where, rates, history))
+    """Show a status, with troubles *beside* its own ones.
+
+    With *rates*, also show entries per second and *history*, the log's past rates.
+    """
+    return Group(*_parts(status, where, rates, history), verdict(status, beside))
 
 
 def _parts(status: SiteStatus, where: str, rates: Rates | None, history: Sequence[float]) -> Iterator[RenderableType]:
@@ -53,12 +61,11 @@ def _parts(status: SiteStatus, where: str, rates: Rates | None, history: Sequenc
         yield Text()
         yield resends_table(status.resends, status.at_us)
     yield Text()
-    yield verdict(status)
 
 
-def verdict(status: SiteStatus) -> RenderableType:
-    """Show whether all is well, then the troubles and the remarks."""
-    found, remarkable = troubles(status), remarks(status)
+def verdict(status: SiteStatus, beside: Sequence[str] = ()) -> RenderableType:
+    """Show whether all is well, then the troubles, also those *beside* the status, and the remarks."""
+    found, remarkable = [*beside, *troubles(status)], remarks(status)
     if found:
         title = Text(f"✗ {plural(len(found), 'trouble')}", style="bold red")
     elif server_is_alive(status):

@@ -23,13 +23,13 @@ def test_a_call_during_a_reading_gets_the_result_of_that_reading():
         first = pool.submit(shared.get)
         assert begun.wait(60)
         second = pool.submit(shared.get)
-        eventually(lambda: shared.waiting == 1)
+        eventually(lambda: shared.waiting == 2)
         go_on.set()
         assert [first.result(), second.result()] == [1, 1]
     assert shared.get() == 2
 
 
-def test_a_call_gets_none_if_the_reading_of_another_one_fails():
+def test_each_call_gets_the_error_of_the_reading():
     begun, go_on = threading.Event(), threading.Event()
 
     def read() -> int:
@@ -39,11 +39,25 @@ def test_a_call_gets_none_if_the_reading_of_another_one_fails():
 
     shared = SharedReading(read, patience=60.0)
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(shared.get)
+        calls = [pool.submit(shared.get) for _ in range(2)]
         assert begun.wait(60)
-        second = pool.submit(shared.get)
-        eventually(lambda: shared.waiting == 1)
+        eventually(lambda: shared.waiting == 2)
         go_on.set()
-        assert second.result() is None
-        with pytest.raises(ValueError, match="no answer"):
-            first.result()
+        for call in calls:
+            with pytest.raises(ValueError, match="no answer"):
+                call.result()
+
+
+def test_no_call_waits_for_a_reading_without_an_end_and_none_begins_another_one():
+    go_on, readings = threading.Event(), []
+
+    def read() -> int:
+        readings.append(1)
+        assert go_on.wait(60)
+        return 7
+
+    shared = SharedReading(read, patience=0.01)
+    assert [shared.get(), shared.get()] == [None, None]
+    assert readings == [1]
+    go_on.set()
+    eventually(lambda: shared.get() == 7)

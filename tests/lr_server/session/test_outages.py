@@ -13,6 +13,7 @@ FAILED = StatusText(SessionState.FAILED, "another site answers")
 NEGOTIATING = StatusText(SessionState.NEGOTIATING, "")
 SYNC = StatusText(SessionState.LOG_ENTRY_SYNC, "catch-up")
 LIVE = StatusText(SessionState.LOG_ENTRY_SYNC, "live")
+SNAPSHOT = StatusText(SessionState.SNAPSHOT_SYNC, "requesting one: the log is trimmed")
 STOPPED = StatusText(SessionState.STOPPED, "stopped on request")
 
 
@@ -63,3 +64,23 @@ def test_a_lost_session_writes_no_usual_lines(words: StatusText) -> None:
     outage.note(POLICY, words, 0.0)
     assert outage.is_quiet(POLICY, 1.0)
     assert not outage.is_quiet(RULES, 1.0)
+
+
+def test_a_planned_change_of_the_connection_writes_no_usual_lines() -> None:
+    outage = Outage()
+    assert lines(outage, NEGOTIATING, SYNC, LIVE) == [LogLine.CHANGE] * 3
+    outage.plan(POLICY)
+    assert outage.is_quiet(POLICY, 3.0)
+    assert lines(outage, NEGOTIATING, SYNC, SYNC, LIVE) == []
+    assert not outage.is_quiet(POLICY, 4.0)
+    assert lines(outage, NEGOTIATING, LIVE) == [LogLine.CHANGE] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "line"), [(LOST, LogLine.LOST), (SNAPSHOT, LogLine.CHANGE), (STOPPED, LogLine.CHANGE)]
+)
+def test_another_outcome_of_a_planned_change_is_told(words: StatusText, line: LogLine) -> None:
+    outage = Outage()
+    outage.plan(POLICY)
+    assert lines(outage, NEGOTIATING, words) == [line]
+    assert POLICY not in outage.planned

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 from sqlalchemy import Engine
 
+import queues
 from tests.forked import Popen
 from tests.house.typed_lines import lines, words_of
 from tests.lrq.cli.command import Command, ended
@@ -88,6 +89,24 @@ def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere)
             assert "paris" in page
             assert "tokyo" in page
             assert "read-only" in page
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert ended(process) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_console_shows_a_site_whose_file_is_missing_until_it_is_there(site: Engine, new_site, elsewhere):
+    lost = elsewhere / "lost.db"
+    words = ["console", "--database", url(site), "--database", f"sqlite:///{lost}", "--listen", "127.0.0.1:0"]
+    with Popen([sys.executable, "-m", "lrq", *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            place = process.stdout.readline().removeprefix("console at ").strip()
+            eventually(lambda: f"there is no database {lost}" in (page := httpx.get(place).text) and "paris" in page)
+            assert not lost.exists()
+            queues.initialize(made := queues.create_engine(f"sqlite:///{lost}"), site_id="lima")
+            made.dispose()
+            eventually(lambda: "lima" in httpx.get(place).text, timeout=60)
         finally:
             process.send_signal(signal.SIGTERM)
         assert ended(process) in (0, -signal.SIGTERM)

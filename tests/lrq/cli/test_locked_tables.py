@@ -47,6 +47,8 @@ def url_of(site: Engine) -> str:
         ("status", "lrq_site"),
         ("drain --timeout 1", "lrq_sessions"),
         ("snapshot watch no-such-id", "lrq_snapshots"),
+        ("trim --dry-run", "lrq_sessions"),
+        ("trim --dry-run", "lrq_log_entries_0"),
     ],
 )
 def test_a_command_that_reads_a_locked_table_ends_and_says_how_to_find_the_other_session(

@@ -232,7 +232,7 @@ def test_without_a_confirmation_nothing_is_discarded(park, monkeypatch: pytest.M
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     done = park("discard", "--all")
     assert done.code == 1
-    assert done.err.endswith("lrq: aborted\n")
+    assert done.err.endswith("lrq: aborted: the answer was not yes, and --yes gives that answer\n")
     assert len(park("list", "--json").json["parked"]) == 2
 
 

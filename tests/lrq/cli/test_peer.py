@@ -130,6 +130,19 @@ def test_a_role_that_may_not_read_the_table_gets_an_empty_list_without_a_warning
     assert (done.code, done.out, done.err) == (0, "paris has 0 peers in the settings\n", "")
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("part", [Grantee.SENDER, Grantee.SUBSCRIBER])
+def test_a_role_that_may_not_see_the_peers_is_told_which_roles_may(
+    lrq: Command, file: Path, site: Engine, part: Grantee
+) -> None:
+    with roles.new_role(site) as role:
+        grants.grant(site, role, part)
+        url = site.url.set(username=role, password="secret").render_as_string(hide_password=False)
+        done = lrq("peer", "list", "--config", str(file), "--database", url)
+    words = "only the role of a server and the tables' owner see the peers: run `lrq peer list` as one of them"
+    assert (done.code, done.error) == (1, words)
+
+
 def test_lrq_topology_lists_the_table_without_a_settings_file(
     lrq: Command, file: Path, site: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from queues.clock import now_us
 from queues.counts import COUNTED
 from queues.database import leases
 from queues.database.tables.consumers import consumer_failures
+from queues.database.tables.servers import leases as table_of_leases
 from queues.database.tables.sessions import sessions
 from queues.database.tables.snapshots import snapshots
 from queues.database.transactions import writing
@@ -59,6 +60,28 @@ def test_a_site_whose_server_is_gone_is_not_called_well(status, source: SourceSi
     done = status()
     assert (done.code, "all is well" in done.out) == (0, False)
     assert "○ no server works for this site: run `lrq serve`" in done.out
+
+
+def test_a_server_that_is_gone_without_a_stop_is_trouble(status, source: SourceSite):
+    leases.acquire(source.engine, "server", "me", 60)
+    with writing(source.engine) as connection:
+        connection.execute(update(table_of_leases).values(expires_us=now_us() - 90_000_000))
+    done = status()
+    assert done.code == 3
+    assert "the last server was gone without a stop 1m 30s ago: run `lrq serve`" in done.out
+    assert status("--json").json["owners"][0]["lapsed_at"]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_full_disk_of_a_sqlite_file_is_trouble(status, monkeypatch: pytest.MonkeyPatch):
+    assert status().code == 0
+    monkeypatch.setattr("lrq.cli.doctor.sqlite_file.TOO_LITTLE", 2**62)
+    monkeypatch.setattr("lrq.cli.doctor.sqlite_file.LITTLE", 2**62)
+    done, facts = status(), status("--json")
+    assert (done.code, facts.code, facts.json["site"]) == (3, 3, "paris")
+    assert "✗ 1 trouble" in done.out
+    assert re.search(r"has room for .* only: free some space", done.out)
+    assert "only: free some space" in facts.warnings[0]
 
 
 def test_json_equals_the_status_of_the_server(status, source: SourceSite):

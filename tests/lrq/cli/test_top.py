@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from sqlalchemy import text
 
 from tests.lrq.cli.command import Command, spawn
 from tests.lrq.cli.source import SourceSite
@@ -93,3 +94,15 @@ def test_once_prints_one_frame(source: SourceSite):
     with on_a_terminal("top", "--once", "--database", source.url) as terminal:
         eventually(lambda: terminal.shows("no server works for this site"))
         assert terminal.process.wait(20) == 0
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_top_tells_the_age_of_its_figures_while_the_database_does_not_answer(watched: Terminal, source: SourceSite):
+    eventually(lambda: watched.shows("no server works for this site"))
+    with source.engine.connect() as connection, connection.begin():
+        connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '60s'"))
+        connection.execute(text("LOCK TABLE lrq_sessions IN ACCESS EXCLUSIVE MODE"))
+        eventually(lambda: watched.shows("the database has not answered for") and watched.shows("these figures are"))
+        watched.press(b"q")
+        assert watched.process.wait(20) == 0
