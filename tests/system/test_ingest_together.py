@@ -11,7 +11,7 @@ from lr_server import LogReplicationServer
 from queues.positions import Position
 from queues.produce_envelope import replies_in
 from queues.wire import ingest_pb2 as pb
-from tests.lr_server.test_metrics import samples
+from tests.lr_server.metrics.test_metrics import samples
 from tests.system.raw_producer import RawProducer, message, request
 from tests.system.test_ingest import Kind, place_of, stored
 from tests.system.world import World

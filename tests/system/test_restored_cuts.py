@@ -74,7 +74,11 @@ def test_no_entry_counts_as_part_of_a_snapshot_of_the_lost_history(world: World,
     tokyo = world.subscribe("tokyo")
     world.server("tokyo", listen=[])
     world.server("lima", listen=[])
-    options = {"listen": [], "peers": {"tokyo": "local:tokyo", "lima": "local:lima"}, "initial_sync": "log"}
+    # A heartbeat would tell the sink that the log has passed the cut.
+    options = {
+        "listen": [], "peers": {"tokyo": "local:tokyo", "lima": "local:lima"}, "initial_sync": "log",
+        "heartbeat_seconds": 60.0, "stall_seconds": 180.0,
+    }  # fmt: skip
     with copies_of_paris(world, dialect) as copies:
         paris = world.server("paris", **options)
         world.transmit("paris", b"before", to=["tokyo"])
