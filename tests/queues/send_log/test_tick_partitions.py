@@ -5,30 +5,26 @@ from typing import NamedTuple
 import pytest
 from sqlalchemy import Engine, select, text, update
 
-from lr_client.sender import RoutingQueueSenderClient
 from lr_server.protocol.histories import SinkHistory, TickKey
 from lr_server.session.history import source_history
-from queues.database.tables.sessions import sessions
 from queues.database.tables.ticks import TICK_PARTITIONS, ticks
 from queues.database.transactions import reading
-from queues.names import ClientName, SiteId
 from queues.send_log import segments
 from queues.send_log import ticks as tick_rows
-from queues.send_log.port import SessionKey, TickLimits
+from queues.send_log.port import TickLimits
 from queues.send_log.reads import keep_ticks
 from tests.queues.held import held_snapshot
 from tests.queues.reading import Reader
+from tests.queues.send_log.transmitting import LIMA, acknowledge, client
 
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
 KEPT = 3
 A_SLOT = 2
-LIMA = SessionKey(ClientName("policy"), SiteId("lima"))
 DEAD = text(
     "SELECT relname, n_dead_tup FROM pg_stat_user_tables"
     " WHERE relname ~ '^lrq_(ticks|log_entries|log_commits)_' OR relname = 'lrq_sessions'"
 )
-client = RoutingQueueSenderClient("policy")
 
 
 class Stored(NamedTuple):
@@ -42,17 +38,6 @@ def few_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tick_rows, "TICKS_A_PARTITION", A_SLOT)
 
 
-def session(engine: Engine, destination: str, seq: int) -> None:
-    with engine.begin() as connection:
-        connection.execute(sessions.delete().where(sessions.c.destination == destination))
-        connection.execute(
-            sessions.insert().values(
-                client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
-                acked_seq=seq, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
-            )
-        )  # fmt: skip
-
-
 def go_on(site: Engine, reader: Reader, times: int) -> None:
     """Repeat *times*: transmit an entry, take and acknowledge its tick, begin a segment, trim."""
     for _ in range(times):
@@ -60,7 +45,7 @@ def go_on(site: Engine, reader: Reader, times: int) -> None:
             client.transmit_log_entry_message(connection, b"x", ["tokyo"])
         assert len(reader.drain()) == 1
         assert reader.last is not None
-        session(site, "tokyo", reader.last.end_seq)
+        acknowledge(site, "tokyo", reader.last.end_seq)
         reader.rotate()
         reader.trim()
 
@@ -119,7 +104,7 @@ def test_the_promised_number_of_ticks_is_kept_behind_the_trimmed_ones(site: Engi
 def test_the_tick_of_a_session_s_position_is_kept_once_at_any_age(site: Engine, reader: Reader) -> None:
     go_on(site, reader, 1)
     first = reader.groups[0].tick
-    session(site, "lima", first.end_seq)
+    acknowledge(site, "lima", first.end_seq)
     for _ in range(10):
         go_on(site, reader, 5)
         assert [tick.number for tick in stored(site)].count(first.number) == 1
@@ -132,11 +117,11 @@ def test_ticks_stay_while_trimming_is_blocked_and_go_afterwards(site: Engine, re
     with site.begin() as connection:
         client.transmit_log_entry_message(connection, b"x", ["lima"])
     reader.drain()
-    session(site, "lima", 0)
+    acknowledge(site, "lima", 0)
     go_on(site, reader, 40)
     assert [tick.number for tick in stored(site)] == list(range(1, 42))
     assert len(reader.log.ticks_after(0, TickLimits())) == 41
-    session(site, "lima", 41)
+    acknowledge(site, "lima", 41)
     go_on(site, reader, 20)
     assert len(stored(site)) <= KEPT + TICK_PARTITIONS * A_SLOT
 

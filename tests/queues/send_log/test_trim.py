@@ -5,23 +5,11 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from queues.database import leases
-from queues.database.tables.sessions import sessions
 from queues.errors import TrimmedError
 from queues.send_log import released
 from queues.send_log.port import Retention, TickLimits
 from tests.queues.reading import Reader
-from tests.queues.send_log.transmitting import LIMA, TOKYO, client, transmit
-
-
-def acknowledge(engine: Engine, destination: str, seq: int) -> None:
-    with engine.begin() as connection:
-        connection.execute(sessions.delete().where(sessions.c.destination == destination))
-        connection.execute(
-            sessions.insert().values(
-                client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
-                acked_seq=seq, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
-            )
-        )  # fmt: skip
+from tests.queues.send_log.transmitting import LIMA, TOKYO, acknowledge, client, transmit
 
 
 def stored(engine: Engine) -> int:
