@@ -35,14 +35,14 @@ class _Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
+class _Stored:
     """A group of requests is stored, with these outcomes."""
 
     group: Sequence[Pending]
     outcomes: Sequence[StoreOutcome]
 
 
-_Event = Ticked | _Begun | _Settled | _Interrupted | _Stop
+_Event = Ticked | _Begun | _Stored | _Interrupted | _Stop
 
 
 class Answers:
@@ -78,7 +78,7 @@ class Answers:
 
     def answer(self, group: Sequence[Pending], outcomes: Sequence[StoreOutcome]) -> None:
         """Hear of the outcomes of the group."""
-        self._events.put(_Settled(group, outcomes))
+        self._events.put(_Stored(group, outcomes))
 
     def stop(self, patience: float) -> None:
         """End the thread once all is answered, at most after *patience* seconds; the rest stays without an answer."""
@@ -111,7 +111,7 @@ class Answers:
             self._unanswered.begin()
         elif isinstance(event, Ticked):
             self._unanswered.tick(event)
-        elif isinstance(event, _Settled):
+        elif isinstance(event, _Stored):
             self._unanswered.end(event.group, event.outcomes, self._clock.monotonic())
         elif isinstance(event, _Interrupted):
             self._unanswered.interrupt()

@@ -30,7 +30,7 @@ def init(
     """
     from lrq.cli.output import emit
     from lrq.cli.place import opened
-    from lrq.cli.ring.actions import found_member
+    from lrq.cli.ring.founding import found_member
 
     with opened(config, database, site) as here:
         made = found_member(config, here, key)
