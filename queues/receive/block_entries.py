@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -86,39 +86,37 @@ class LogEntries:
             ) from error
         kept = slice(self.first - packed.start_seq - 1, packed.end_seq - packed.start_seq)
         first_of_tick = packed.tick_seq + 1
-        self._payloads = list(columns.payloads[kept])
-        self._transactions = [first_of_tick + index for index in columns.transaction_indexes[kept]]
-        self._committed_us = list(columns.committed_us[kept])
-        self._item_keys = columns.item_keys[kept]
         no_texts = [None] * packed.row_count
-        self._headers: Sequence[str | None] = columns.headers[kept] or no_texts
+        payloads = list(columns.payloads[kept])
+        self._transactions = [first_of_tick + index for index in columns.transaction_indexes[kept]]
         self._partition_keys: Sequence[str | None] = columns.partition_keys[kept] or no_texts
-        self._has_headers = bool(columns.headers)
+        headers: Sequence[str | None] = columns.headers[kept] or no_texts
+        # Rows and sizes are made together with the rest, so that the thread that unpacks ahead makes them too.
+        fields = zip(
+            range(self.first, self.end_seq + 1),
+            self._transactions,
+            columns.committed_us[kept],
+            columns.item_keys[kept],
+            payloads,
+            headers,
+            self._partition_keys,
+            strict=True,
+        )
+        # Half the time of `map(ReceivedRow, ...)`.
+        self._rows: list[ReceivedRow] = list(map(tuple.__new__, repeat(ReceivedRow), fields))
+        self._bytes = list(map(len, payloads))
+        if columns.headers:
+            more = (text_size(text) if text else 0 for text in headers)
+            self._bytes = [size + added for size, added in zip(self._bytes, more, strict=True)]
 
     def rows(self, after: int, upto: int) -> list[ReceivedRow]:
         """Return the entries with `after < seq <= upto`."""
-        part = self._part(after, upto)
-        return list(
-            map(
-                ReceivedRow,
-                range(max(after + 1, self.first), upto + 1),
-                self._transactions[part],
-                self._committed_us[part],
-                self._item_keys[part],
-                self._payloads[part],
-                self._headers[part],
-                self._partition_keys[part],
-            )
-        )
+        return self._rows[self._part(after, upto)]
 
     def sizes(self, after: int, upto: int) -> Sizes:
         """Return the sizes of the entries with `after < seq <= upto`."""
         part = self._part(after, upto)
-        sizes = list(map(len, self._payloads[part]))
-        if self._has_headers:
-            more = (text_size(text) if text else 0 for text in self._headers[part])
-            sizes = [size + headers for size, headers in zip(sizes, more, strict=True)]
-        return Sizes(list(range(max(after + 1, self.first), upto + 1)), self._transactions[part], sizes)
+        return Sizes(list(range(max(after + 1, self.first), upto + 1)), self._transactions[part], self._bytes[part])
 
     def transactions(self, after: int, upto: int) -> Iterator[TransactionPart]:
         """Yield the entries with `after < seq <= upto`, grouped by their source transactions."""
