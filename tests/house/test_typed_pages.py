@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
 ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls", "replicas", "shards", "frameworks")
-ON_POSTGRESQL = ("backup-postgresql", "capacity", "database", "least-privilege", "pgbouncer", "transmit")
+ON_POSTGRESQL = ("backup-postgresql", "capacity", "database", "joining", "least-privilege", "pgbouncer", "transmit")
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL, "deploy", "standby")}
 #: The folder of PostgreSQL's socket that the pages name.
 SOCKETS = "/var/run/postgresql"
