@@ -1,10 +1,10 @@
-"""Answers of PostgreSQL to statements on libpq's connection, and errors as SQLAlchemy raises them."""
+"""Answers of PostgreSQL to statements on libpq's connection."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
-from sqlalchemy import Connection, exc
+from sqlalchemy import Connection
 
 # Constants of libpq, copied because libpq's module exists only if the driver is installed.
 _DONE: Final = (1, 2)  # COMMAND_OK, TUPLES_OK
@@ -67,13 +67,3 @@ def prepares(connection: Connection) -> bool:
     kind = driver.cursor_factory
     is_client_side = isinstance(kind, type) and issubclass(kind, module.ClientCursor)
     return driver.prepare_threshold is not None and not is_client_side
-
-
-@contextmanager
-def usual_errors(connection: Connection) -> Iterator[None]:
-    """Raise SQLAlchemy's errors from code that uses the driver directly."""
-    driver = connection.dialect.loaded_dbapi.Error
-    try:
-        yield
-    except driver as error:
-        raise exc.DBAPIError.instance(None, None, error, driver, dialect=connection.dialect) from error

@@ -20,7 +20,8 @@ from sqlalchemy import (
 )
 
 from queues.database.dialect import Executed, Statement
-from queues.database.postgresql.answers import executed, usual_errors
+from queues.database.driver_errors import usual_errors
+from queues.database.postgresql.answers import executed
 from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
 from queues.database.postgresql.pipeline import exchange

@@ -10,13 +10,13 @@ from weakref import ref
 from sqlalchemy import Connection
 
 from queues.database.dialect import READING
+from queues.database.driver_errors import usual_errors
 from queues.database.postgresql.answers import (
     Answer,
     executed,
     is_unknown_statement,
     prepares,
     read_answers,
-    usual_errors,
 )
 from queues.database.postgresql.messages import answered_while, ask
 from queues.database.postgresql.prepared_statements import BINARY, Array, KnownStatements, Request

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine
 
-from queues.database.postgresql.answers import usual_errors
+from queues.database.driver_errors import usual_errors
 from queues.database.postgresql.autocommit import close_held, held_connection
 from queues.database.transactions import mapped_errors
 from queues.positions import PgSnapshot

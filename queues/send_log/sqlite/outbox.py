@@ -9,12 +9,12 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 from sqlalchemy.engine import RootTransaction
 
+from queues.database import dialects
+from queues.database.sqlite_statements import Row, ensure_begun, run, run_each
 from queues.errors import LrqError, NotInTransactionError, SetupError
 from queues.send_log.destination_check import confirm_links
 from queues.send_log.outbox import NewEntry, SourceTransaction, Written
 from queues.send_log.wakeup import wake_other_process
-
-_Row = tuple[object, ...]
 
 _TAKE_IDS = (
     "UPDATE lrq_log_head SET last_id = last_id + ? "
@@ -43,7 +43,11 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     Raises `NotInTransactionError` on a connection in autocommit, and `LinkEndedError`. Raises `SetupError` in the file
     of a ring's member: the other members would lack the entries.
     """
-    taken = connection.exec_driver_sql(_TAKE_IDS, (len(entries),)).one()
+    ensure_begun(connection)
+    if dialects.of(connection).commits_alone(connection):
+        # Ids taken now would be committed, and could not be given back.
+        raise _no_transaction()
+    (taken,) = run(connection, _TAKE_IDS, (len(entries),))
     partition, last_id, site, branch, last_of_view, link_change, rank = taken
     try:
         if rank is not None:
@@ -53,13 +57,13 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
             )
         confirm_links(connection, client, entries, link_change)
     except LrqError:
-        connection.exec_driver_sql(_GIVE_BACK, (len(entries),))
+        run(connection, _GIVE_BACK, (len(entries),))
         raise
     first_id = last_id - len(entries) + 1
     transaction = _transaction(connection, first_id)
     # The view `lrq_transmit` does not know the transaction. Since its first entry no other transaction has written.
     if (last_of_view or 0) > transaction:
-        connection.exec_driver_sql(_ADOPT.format(partition=int(partition)), (transaction, transaction, first_id))
+        run(connection, _ADOPT.format(partition=int(partition)), (transaction, transaction, first_id))
     _insert(connection, partition, _rows(client, entries, last_id - len(entries), transaction, created_us))
     wake_other_process(branch)
     return Written(site, branch, last_id)
@@ -68,16 +72,17 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
 def write_all(connection: Connection, transactions: Sequence[SourceTransaction], created_us: int) -> None:
     """Insert the entries of several source transactions, which one commit of the caller makes durable together."""
     total = sum(len(each.entries) for each in transactions)
-    partition, last_id, *_ = connection.exec_driver_sql(_TAKE_IDS, (total,)).one()
+    ensure_begun(connection)
+    ((partition, last_id, *_),) = run(connection, _TAKE_IDS, (total,))
     before = last_id - total
-    rows: list[_Row] = []
+    rows: list[Row] = []
     for client, entries in transactions:
         rows += _rows(client, entries, before, before + 1, created_us)
         before += len(entries)
     _insert(connection, partition, rows)
 
 
-def _rows(client: str, entries: Sequence[NewEntry], before: int, transaction: int, created_us: int) -> list[_Row]:
+def _rows(client: str, entries: Sequence[NewEntry], before: int, transaction: int, created_us: int) -> list[Row]:
     """Return the rows of *entries*, whose ids follow *before*; the last column is the headers."""
     return [
         (
@@ -97,29 +102,29 @@ def _rows(client: str, entries: Sequence[NewEntry], before: int, transaction: in
     ]
 
 
-def _insert(connection: Connection, partition: int, rows: list[_Row]) -> None:
+def _insert(connection: Connection, partition: int, rows: list[Row]) -> None:
     # Entries without headers have a statement without them, so that headers cost such entries nothing.
     has_headers = any(row[-1] for row in rows)
     column, mark = (", headers", ", ?") if has_headers else ("", "")
     given = rows if has_headers else [row[:-1] for row in rows]
-    statement = _INSERT.format(partition=int(partition), column=column, mark=mark)
-    if len(given) == 1:
-        connection.exec_driver_sql(statement, given[0])
-    else:
-        connection.exec_driver_sql(statement, given)
+    run_each(connection, _INSERT.format(partition=int(partition), column=column, mark=mark), given)
 
 
 def _transaction(connection: Connection, first_id: int) -> int:
     driver = connection.connection.dbapi_connection
     root = connection.get_transaction()
     if root is None or not getattr(driver, "in_transaction", True):
-        raise NotInTransactionError(
-            "transmit needs a transaction, but this connection commits every statement by itself: "
-            "use a connection without autocommit"
-        )
+        raise _no_transaction()
     if not isinstance(root, RootTransaction):
         return first_id
     return _first_ids.setdefault(root, first_id)
+
+
+def _no_transaction() -> NotInTransactionError:
+    return NotInTransactionError(
+        "transmit needs a transaction, but this connection commits every statement by itself: "
+        "use a connection without autocommit"
+    )
 
 
 def first_written_id(connection: Connection) -> int:

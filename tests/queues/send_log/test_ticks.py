@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
 from lr_client.arguments import checked_payload
@@ -16,6 +16,7 @@ from lr_client.token_position import position_of
 from queues.browse.api import browse
 from queues.database import leases
 from queues.database.postgresql.autocommit import Direct
+from queues.database.tables.log import log_head
 from queues.database.transactions import reading
 from queues.errors import (
     NotInTransactionError,
@@ -151,6 +152,26 @@ def test_an_autocommit_connection_is_refused(site: Engine) -> None:
         pytest.raises(NotInTransactionError),
     ):
         client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+
+
+def test_a_refused_autocommit_connection_takes_no_id(site: Engine, dialect: str) -> None:
+    if dialect != "sqlite":
+        pytest.skip("only the ids of SQLite have no gaps")
+    test_an_autocommit_connection_is_refused(site)
+    with reading(site) as connection:
+        assert connection.execute(select(log_head.c.last_id)).scalar_one() == 0
+
+
+def test_statements_of_the_driver_begin_and_roll_back_the_transaction_of_the_connection(
+    site: Engine, reader: Reader
+) -> None:
+    with site.connect() as connection:
+        client.transmit_log_entry_message(connection, b"undone", ["tokyo"])
+        assert connection.in_transaction()
+        connection.rollback()
+        client.transmit_log_entry_message(connection, b"kept", ["tokyo"])
+        connection.commit()
+    assert [row.payload for row in reader.drain()] == [b"kept"]
 
 
 def test_a_slow_transaction_is_never_skipped_and_delays_no_other(site: Engine, reader: Reader, dialect: str) -> None:
