@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from queues.clock import now_us
-from queues.database import tables
+from queues.database import sqlite_statements, tables
 from queues.database.borrowed import engine_over
 from queues.database.dialect import Statement
 from queues.database.grantees import Grantee
@@ -39,6 +39,7 @@ from queues.database.sqlite_locks import (
     in_transaction,
     prepare,
 )
+from queues.database.sqlite_statements import answer
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
 
@@ -87,11 +88,11 @@ class SqliteDialect(SqliteCuts):
         values: Mapping[str, object] | None = None,
     ) -> Sequence[tuple[Any, ...]]:
         """Return the rows as SQLAlchemy returns them."""
-        return [tuple(row) for row in connection.execute(wanted, values)]
+        return answer(connection, wanted, values or {})
 
     def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
-        """Carry out *change* with SQLAlchemy."""
-        return connection.execute(change, values).rowcount
+        """Carry out *change* without SQLAlchemy's own work per statement."""
+        return sqlite_statements.change(connection, change, values)
 
     def run_all(
         self,
@@ -100,9 +101,8 @@ class SqliteDialect(SqliteCuts):
         *,
         last: bool = False,  # noqa: ARG002 - the caller's commit costs no more
     ) -> list[Sequence[tuple[Any, ...]]]:
-        """Carry out the statements one after the other with SQLAlchemy."""
-        results = (connection.execute(statement, values) for statement, values in statements)
-        return [[tuple(row) for row in result] if result.returns_rows else [] for result in results]
+        """Carry out the statements one after the other, without SQLAlchemy's own work for each."""
+        return [answer(connection, statement, values) for statement, values in statements]
 
     def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - all processes of a file share the machine's clock
         """Return the machine's time."""
