@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event, text, update
+from sqlalchemy import Engine, text, update
 
 from queues.clock import SystemClock
 from queues.database import leases, servers, tables
@@ -21,6 +21,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError
 from tests.discovery.members import Member, claim, counted, jump, leaders, refused, register, seen_after_jump
 from tests.forked import Popen
+from tests.seen_statements import seen_statements
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -470,8 +471,7 @@ def test_an_idle_server_alone_reads_and_writes_only_when_it_renews(site: Engine)
     one = Member(site)
     one.membership._row.register()
     one.membership._turn()
-    statements: list[str] = []
-    event.listen(site, "before_cursor_execute", lambda *call: statements.append(call[2]))
+    statements = seen_statements(site)
     one.membership._turn()
     looks = [each for each in statements if "lrq_servers" in each]
     assert not [each for each in statements if each.startswith(("UPDATE", "INSERT", "DELETE"))]

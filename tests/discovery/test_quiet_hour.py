@@ -12,6 +12,7 @@ from discovery import look_times
 from queues.database import leases
 from tests.conftest import NewSite
 from tests.discovery.members import Member, SimulatedClock, counted, leaders
+from tests.seen_statements import seen_statements
 
 pytestmark = pytest.mark.long
 
@@ -117,8 +118,7 @@ def test_a_killed_server_is_replaced_within_one_lease_at_any_moment(site: Engine
 def test_a_server_alone_carries_out_few_statements_in_a_lease(site: Engine, quiet: QuietSite) -> None:
     joined(quiet, site, "a")
     quiet.run(30)
-    statements: list[str] = []
-    event.listen(site, "before_cursor_execute", lambda *call: statements.append(call[2]))
+    statements = seen_statements(site)
     quiet.run(100)
     of_servers = [each for each in statements if "lrq_servers" in each and "expires_us -" not in each]
     renewals = [each for each in of_servers if each.startswith("UPDATE")]

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Engine, text
 
 from lr_server.topology.providers import PeerList, TableProvider
 from lr_server.topology.rules import OwnSite
@@ -13,6 +13,7 @@ from queues.database.peers import PeerRow
 from queues.database.transactions import writing
 from queues.errors import ConfigurationError
 from queues.names import SiteId
+from tests.seen_statements import seen_statements
 
 PARIS = OwnSite("paris")
 
@@ -76,8 +77,7 @@ def test_a_table_without_a_change_is_read_by_its_version_alone(site: Engine) -> 
     add(site, row("tokyo"))
     provider = TableProvider(site)
     first = provider.read()
-    statements: list[str] = []
-    event.listen(site, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    statements = seen_statements(site)
     assert provider.read() is first
     assert [each for each in statements if "lrq_peers" in each and "lrq_peers_version" not in each] == []
     add(site, row("lima"))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine
 
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues.browse.api import Wanted, browse
@@ -16,6 +16,7 @@ from queues.send_log import destination_check
 from queues.send_log.destination_check import refusal, refused_each
 from queues.send_log.known_sites import KnownSites, record_known
 from queues.send_log.outbox import NewEntry
+from tests.seen_statements import seen_statements
 
 client = RoutingQueueSenderClient("policy")
 NAMES = st.sampled_from([SiteId(name) for name in ("paris", "tokyo", "lima", "oslo")])
@@ -96,8 +97,7 @@ def test_two_databases_in_one_process_have_their_own_facts(new_site) -> None:
 
 def test_the_facts_are_read_once_and_not_with_each_call(site: Engine) -> None:
     transmit(site, "tokyo")
-    statements: list[str] = []
-    event.listen(site, "before_cursor_execute", lambda *found: statements.append(found[2]))
+    statements = seen_statements(site)
     transmit(site, "tokyo")
     transmit(site, "lima")
     assert [each for each in statements if "lrq_known_sites" in each] == []
