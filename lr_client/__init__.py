@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
     from lr_client.site_status import status, watch_status
     from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
+    from lr_client.snapshot.followed_tables import FollowedTables
     from lr_client.snapshot.sql_provider import SqlSnapshotProvider
     from lr_client.snapshot.sql_query import SqlQuery
     from lr_client.subscriber.column_batch import ColumnBatch
@@ -39,6 +40,7 @@ _HOMES: Final = {
     "ColumnBatch": "lr_client.subscriber.column_batch",
     "DeliveryObserver": "lr_client.subscriber.observer",
     "FailureStatus": "discovery.receive_status",
+    "FollowedTables": "lr_client.snapshot.followed_tables",
     "FunctionListener": "lr_client.subscriber.function_listener",
     "LRMessageWithDestinations": "lr_client.sender",
     "LinkStatus": "discovery.session_status",
@@ -85,6 +87,7 @@ __all__ = [
     "ColumnBatch",
     "DeliveryObserver",
     "FailureStatus",
+    "FollowedTables",
     "FunctionListener",
     "LRMessageWithDestinations",
     "LinkStatus",

@@ -14,6 +14,7 @@ import lrq_packages  # noqa: F401 - checks that no other package has the name of
 
 if TYPE_CHECKING:
     from lr_client import (
+        FollowedTables,
         RoutingQueueListener,
         RoutingQueueSenderClient,
         SqlSnapshotProvider,
@@ -33,6 +34,7 @@ __version__: Final = "0.2.0.dev0"
 _HOMES: Final = {
     "AsyncProducer": "lr_client.producer",
     "AsyncRingsProducer": "lr_client.producer",
+    "FollowedTables": "lr_client",
     "LogReplicationServer": "lr_server",
     "Producer": "lr_client.producer",
     "RingsProducer": "lr_client.producer",
@@ -52,6 +54,7 @@ _HOMES: Final = {
 __all__ = [  # `lrq.<name>` also finds each error class of `errors`
     "AsyncProducer",
     "AsyncRingsProducer",
+    "FollowedTables",
     "LogReplicationServer",
     "Producer",
     "RingsProducer",

@@ -61,29 +61,37 @@ class SqlSnapshotProvider:
         Raises `SnapshotFailedError` if a query fails, or a row cannot be encoded.
         """
         with context.snapshot.connect() as connection:
-            # A plan locks the tables of its query. So no table is emptied or altered while an earlier query runs.
-            for number, query in enumerate(self._queries, start=1):
-                with _told(number):
-                    connection.execute(query.plan(), query.parameters).close()
-            for number, query in enumerate(self._queries, start=1):
-                self._transmit(context, connection, query, number)
+            transmit_queries(context, connection, self._queries)
         context.mark_completed()
 
     def cancel(self, context: SnapshotContext) -> None:
         """Do nothing: the next row raises `SnapshotCancelledError`."""
 
-    def _transmit(self, context: SnapshotContext, connection: Connection, query: SqlQuery, number: int) -> None:
-        # The cursor on the server is closed also after an error, which the garbage collector would do too late.
-        with closing(_pages(connection, query, number)) as pages:
-            count = 0
-            for rows in pages:
-                encoded: list[tuple[bytes, str | None]] = []
-                for row in rows:
-                    context.attempt.check()
-                    encoded.append((query.encode(row), query.key_of(row)))
-                count += len(rows)
-                progress = f"query {number} of {len(self._queries)}: {count:,} rows"
-                context.attempt.add_many(encoded, progress)
+
+def transmit_queries(context: SnapshotContext, connection: Connection, queries: Sequence[SqlQuery]) -> None:
+    """Transmit the rows of *queries*, one query after the other, on a *connection* to the cut of *context*.
+
+    Raises `SnapshotFailedError` if a query fails, or a row cannot be encoded.
+    """
+    # A plan locks the tables of its query. So no table is emptied or altered while an earlier query runs.
+    for number, query in enumerate(queries, start=1):
+        with _told(number):
+            connection.execute(query.plan(), query.parameters).close()
+    for number, query in enumerate(queries, start=1):
+        _transmit(context, connection, query, f"query {number} of {len(queries)}", number)
+
+
+def _transmit(context: SnapshotContext, connection: Connection, query: SqlQuery, words: str, number: int) -> None:
+    # The cursor on the server is closed also after an error, which the garbage collector would do too late.
+    with closing(_pages(connection, query, number)) as pages:
+        count = 0
+        for rows in pages:
+            encoded: list[tuple[bytes, str | None]] = []
+            for row in rows:
+                context.attempt.check()
+                encoded.append((query.encode(row), query.key_of(row)))
+            count += len(rows)
+            context.attempt.add_many(encoded, f"{words}: {count:,} rows")
 
 
 def _pages(connection: Connection, query: SqlQuery, number: int) -> Generator[list[SqlRow], None, None]:
