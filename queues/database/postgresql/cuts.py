@@ -101,15 +101,17 @@ def _take_time(connection: Connection) -> None:
 # TRUNCATE, a rewriting ALTER TABLE and a replaced table show even to readers of an older state. `pg_class` has the file
 # of each table at that state, and the functions tell the present one. System tables have ids below 16384.
 _CHANGED: Final = text(
-    "SELECT new.identity FROM pg_locks l"
+    "WITH old AS NOT MATERIALIZED ("
+    "  SELECT c.oid, c.relfilenode, quote_ident(n.nspname) AS space, quote_ident(c.relname) AS name"
+    "  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)"
+    " SELECT new.identity FROM pg_locks l"
     " CROSS JOIN LATERAL pg_identify_object('pg_class'::regclass, l.relation, 0) AS new(kind, space, name, identity)"
-    " LEFT JOIN pg_class c ON c.oid = l.relation"
+    " LEFT JOIN old ON old.oid = l.relation"
     " WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.relation::bigint >= 16384"
     " AND new.kind IN ('table', 'materialized view')"
-    " AND CASE WHEN c.oid IS NOT NULL THEN"
-    "  c.relname <> new.name OR (c.relfilenode <> 0 AND c.relfilenode <> pg_relation_filenode(c.oid))"
-    " ELSE EXISTS (SELECT FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace"
-    "  WHERE o.relname = new.name AND n.nspname = new.space) END LIMIT 1"
+    " AND CASE WHEN old.oid IS NOT NULL THEN (old.space, old.name) <> (new.space, new.name)"
+    "  OR (old.relfilenode <> 0 AND old.relfilenode <> pg_relation_filenode(old.oid))"
+    " ELSE EXISTS (SELECT FROM old former WHERE former.space = new.space AND former.name = new.name) END LIMIT 1"
 )
 # The present partitions show even to readers of an older state. `pg_inherits` has the partitions at that state, and
 # `pg_partition_tree` those of now. A partition that was created after the cut has no row that such a reader sees.
