@@ -161,7 +161,7 @@ _DIVIDED_ANEW: Final = text(
 #: Kinds of tables with rows of their own: tables, materialized views and foreign tables.
 _STORING: Final = frozenset("rmf")
 # Of the table asked for and all below it, at the state of the reader. Only its own session can read a temporary table.
-# Chunks of TimescaleDB inherit, but their rows may be elsewhere. They are found by the name of the whole table.
+# Chunks of TimescaleDB inherit, but rows of theirs may be elsewhere. A reader finds all by the name of the whole table.
 _TREE: Final = (
     "WITH RECURSIVE tree(oid) AS (SELECT CAST(to_regclass(:name) AS oid)"
     " UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON i.inhparent = tree.oid WHERE NOT i.inhdetachpending)"
