@@ -23,6 +23,20 @@ class PinnedState:
     holder: Connection | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table that stores rows of the table asked for: this table itself, a partition, or a table that inherits.
+
+    `extent` has the place of the first row and the place after the last one; None without places. With `only`, rows of
+    tables that inherit from the stored one do not count.
+    """
+
+    name: str
+    schema: str | None
+    extent: tuple[int, int] | None
+    only: bool = False
+
+
 class Cuts(Protocol):
     """Reading the application's tables at one state, in ranges of rows."""
 
@@ -59,10 +73,10 @@ class Cuts(Protocol):
         """Return the approximate number of rows of *table*, without reading them; 0 if unknown."""
         ...
 
-    def extent(self, connection: Connection, table: Table) -> tuple[int, int] | None:
-        """Return the place of the first row in *table* and the place after the last row; None without places.
+    def stored_tables(self, connection: Connection, table: Table) -> list[StoredTable]:
+        """Return the tables that store the rows of *table* at the state of *connection*.
 
-        A place is a block on PostgreSQL and a rowid on SQLite.
+        A place is a block on PostgreSQL and a rowid on SQLite. Raises `SnapshotFailedError` if a table is gone.
         """
         ...
 

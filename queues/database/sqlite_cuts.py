@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from queues.database import tables
-from queues.database.cuts_port import PinnedState
+from queues.database.cuts_port import PinnedState, StoredTable
 from queues.errors import ConfigurationError, StoreUnavailableError
 from queues.positions import Visibility
 
@@ -80,21 +80,25 @@ class SqliteCuts:
             return 0
         return max(0, last) if isinstance(last, int) else 0  # a column may have the name
 
-    def extent(self, connection: Connection, table: Table) -> tuple[int, int] | None:
-        """Return the range of rowids; None for a view or a table WITHOUT ROWID."""
-        if "rowid" in (name.lower() for name in table.c.keys()):  # noqa: SIM118 - its elements are columns
-            return None
-        try:
-            low = connection.execute(select(func.min(_ROW_ID)).select_from(table)).scalar()
-            high = connection.execute(select(func.max(_ROW_ID)).select_from(table)).scalar()
-        except exc.OperationalError:
-            return None
-        return None if low is None or high is None else (low, high + 1)
+    def stored_tables(self, connection: Connection, table: Table) -> list[StoredTable]:
+        """Return the table with its range of rowids; a view and a table WITHOUT ROWID have none."""
+        return [StoredTable(table.name, table.schema, _extent(connection, table))]
 
     def between(self, low: int | None, high: int | None) -> list[TextClause]:
         """Compare the rowid with the bounds."""
         bounds = (("rowid >= :low", "low", low), ("rowid < :high", "high", high))
         return [text(sql).bindparams(**{name: row_id}) for sql, name, row_id in bounds if row_id is not None]
+
+
+def _extent(connection: Connection, table: Table) -> tuple[int, int] | None:
+    if "rowid" in (name.lower() for name in table.c.keys()):  # noqa: SIM118 - its elements are columns
+        return None
+    try:
+        low = connection.execute(select(func.min(_ROW_ID)).select_from(table)).scalar()
+        high = connection.execute(select(func.max(_ROW_ID)).select_from(table)).scalar()
+    except exc.OperationalError:
+        return None
+    return None if low is None or high is None else (low, high + 1)
 
 
 @contextmanager

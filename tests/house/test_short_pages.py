@@ -15,7 +15,13 @@ from typer.main import get_command
 
 import lrq
 import queues
-from lr_client import LRMessageWithDestinations, RoutingQueueListener, RoutingQueueSenderClient, listener
+from lr_client import (
+    FollowedTables,
+    LRMessageWithDestinations,
+    RoutingQueueListener,
+    RoutingQueueSenderClient,
+    listener,
+)
 from lr_server import Settings
 from lrq.cli.main import app
 from lrq.testing import transmitted
@@ -33,6 +39,8 @@ CONSOLE = take(__name__, "docs/console.md", "python")
 SQL = take(__name__, "docs/sql.md", "sql")
 #: The payload of an entry of a followed table.
 (FOLLOWED,) = take(__name__, "docs/sql.md", "json")
+#: The provider of the rows of followed tables.
+(PROVIDER,) = take(__name__, "docs/sql.md", "python")
 SQLITE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 POSTGRESQL = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
@@ -180,6 +188,12 @@ def test_an_entry_of_a_followed_table_has_the_payload_of_the_page(site: Engine):
     with Session(site) as session, session.begin():
         session.execute(text("UPDATE orders SET name = 'tea'"))
         assert [json.loads(each.payload) for each in transmitted(session)] == [json.loads(FOLLOWED)]
+
+
+def test_the_provider_of_followed_tables_is_that_of_the_page():
+    names: dict[str, object] = {}
+    exec(PROVIDER, names)
+    assert isinstance(names["orders"], FollowedTables)
 
 
 def run(site: Engine, chosen: list[str]) -> int:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from pyspark.sql import types as spark
-from sqlalchemy import Column, ColumnElement, Table, cast, type_coerce
+from sqlalchemy import ColumnClause, ColumnElement, Table, cast, type_coerce
 from sqlalchemy import types as sql
 from sqlalchemy.dialects import postgresql
 
@@ -69,7 +69,7 @@ def field_of(table: Table, name: str) -> Field:
     )
 
 
-def selected(column: Column[Any]) -> ColumnElement[Any]:
+def selected(column: ColumnClause[Any]) -> ColumnElement[Any]:
     """Return the expression that reads *column* exactly.
 
     SQLAlchemy rounds the numbers of SQLite, and parsed JSON has lost digits and spaces, and NULL for `null`.

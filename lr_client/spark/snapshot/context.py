@@ -72,17 +72,18 @@ class SparkSnapshotContext:
     def read_table(self, name: str, *, partitions: int = 4, columns: Sequence[str] | None = None) -> "DataFrame":
         """Return a table (`name` or `schema.name`) as it is at the cut, read in parallel by about *partitions* tasks.
 
-        Until the cut is closed, PostgreSQL locks the table against altering and truncation. Raises
-        `SnapshotFailedError` when there is no such table, or a column's type has no Spark type. Choose *columns* then.
+        The tasks share the rows of all partitions, and of all tables that inherit. Until the cut is closed, PostgreSQL
+        locks the table against altering and truncation. Raises `SnapshotFailedError` when there is no such table, or a
+        column's type has no Spark type. Choose *columns* then.
         """
-        from lr_client.spark.snapshot.table_format import TableReader, ranges_of
+        from lr_client.spark.snapshot.table_format import TableReader, frame_of
 
         options = {"url": self._url, "cut": str(self.snapshot), "table": name, "partitions": str(partitions)}
         if columns is not None:
             options["columns"] = json.dumps(list(columns))
         with in_one_sentence():
             reader = TableReader(options)
-            table = ranges_of(self._spark, reader)
+            table = frame_of(self._spark, reader)
         self.snapshot.keep(name)
         self._rows += reader.estimated_rows
         self._context.attempt.expect(self._rows)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
-from sqlalchemy import Connection, MetaData, Table, exc, select
+from sqlalchemy import Connection, CursorResult, MetaData, Table, column, exc, select, table
 
 from lr_client.snapshot.cut import connect_at
 from lr_client.spark.options import number, refuse_misspelt, required
 from lr_client.spark.snapshot.columns import Field, field_of, refuse_fraction, selected, struct_of
 from lr_client.spark.snapshot.mapping import mapped
 from lr_client.spark.snapshot.part_task import engine_at
+from lr_client.spark.snapshot.shares import Piece, shares_of
 from queues.database import dialects
 from queues.errors import SnapshotFailedError
+from queues.words import describe
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
@@ -32,12 +34,11 @@ _BATCH_ROWS = 2_000
 _BATCH_BYTES = 4 * 1024 * 1024
 
 
-class Range(InputPartition):
-    """The rows from place `low` (inclusive) to place `high` (exclusive) of a table; None is an open end."""
+class TableShare(InputPartition):
+    """The rows of a table that one task reads."""
 
-    def __init__(self, low: int | None, high: int | None) -> None:
-        self.low = low
-        self.high = high
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
 
 
 class TableFormat(DataSource):
@@ -57,33 +58,33 @@ class TableFormat(DataSource):
         return TableReader(cast("Mapping[str, str]", self.options))
 
 
-class RangeTask:
-    """Reads the ranges of a table whose numbers Spark's tasks get."""
+class ShareTask:
+    """Reads the shares of a table whose numbers Spark's tasks get."""
 
-    def __init__(self, reader: "TableReader", ranges: Sequence[InputPartition]) -> None:
+    def __init__(self, reader: "TableReader", shares: Sequence[InputPartition]) -> None:
         self._reader = reader
-        self._ranges = ranges
+        self._shares = shares
 
     def __call__(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
-        """Yield the rows of each range."""
+        """Yield the rows of each share."""
         for batch in batches:
             for place in batch.column(0).to_pylist():
-                yield from self._reader.read(self._ranges[place])
+                yield from self._reader.read(self._shares[place])
 
 
-def ranges_of(spark: "SparkSession", reader: "TableReader") -> "DataFrame":
-    """Return the table of *reader*, with one partition for each range.
+def frame_of(spark: "SparkSession", reader: "TableReader") -> "DataFrame":
+    """Return the table of *reader*, with one partition for each share.
 
-    The driver has read the columns and the ranges already. The format `lrq_table` starts two more Python processes for
+    The driver has read the columns and the shares already. The format `lrq_table` starts two more Python processes for
     that, which takes longer than the rows of a small table.
     """
-    ranges = reader.partitions()
-    numbers = spark.range(0, len(ranges), 1, len(ranges))
-    return mapped(numbers, RangeTask(reader, ranges), struct_of(reader.fields))
+    shares = reader.partitions()
+    numbers = spark.range(0, len(shares), 1, len(shares))
+    return mapped(numbers, ShareTask(reader, shares), struct_of(reader.fields))
 
 
 class TableReader(DataSourceReader):
-    """Plans ranges of rows in the driver and reads the ranges in tasks, all at the same cut."""
+    """Plans shares of rows in the driver and reads the shares in tasks, all at the same cut."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         refuse_misspelt(options, ("url", "cut", "table", "partitions", "columns"))
@@ -92,36 +93,44 @@ class TableReader(DataSourceReader):
         with self._connect() as connection:
             self._table = _reflected(connection, name)
             dialect = dialects.of(connection)
-            self._extent = dialect.extent(connection, self._table)
+            self._stored = dialect.stored_tables(connection, self._table)
             #: About the number of rows, from the statistics of the database.
             self.estimated_rows = dialect.estimate_rows(connection, self._table)
-        chosen = json.loads(options.get("columns", "null")) or [column.name for column in self._table.columns]
+        chosen = json.loads(options.get("columns", "null")) or [each.name for each in self._table.columns]
         self.fields = [field_of(self._table, name) for name in chosen]
 
     def partitions(self) -> list[InputPartition]:
-        """Divide the table into at most as many ranges as the option `partitions` says."""
-        if self._extent is None:
-            return [Range(None, None)]
-        low, high = self._extent
-        count = max(1, min(self._partitions, high - low))
-        inner = [low + (high - low) * number // count for number in range(1, count)]
-        return [Range(*ends) for ends in zip([None, *inner], [*inner, None], strict=True)]
+        """Divide the table into at most as many shares as the option `partitions` says."""
+        return [TableShare(pieces) for pieces in shares_of(self._stored, self._partitions)]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
-        """Read the rows of one range in Arrow batches."""
+        """Read the rows of one share in Arrow batches."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(struct_of(self.fields), timezone="UTC")
-        wanted = select(*(selected(self._table.c[field.name]) for field in self.fields))
         with self._connect() as connection:
-            part = cast("Range", partition)
-            wanted = wanted.where(*dialects.of(connection).between(part.low, part.high))
-            with connection.execution_options(stream_results=True).execute(wanted) as rows:
-                fetch = _FETCH
-                while found := rows.fetchmany(fetch):
-                    batch = _arrow(list(zip(*found, strict=True)), self.fields, schema)
-                    yield batch
-                    fetch = next_rows(len(found), batch.nbytes)
+            fetch = _FETCH
+            for piece in cast("TableShare", partition).pieces:
+                with self._rows_of(connection, piece) as rows:
+                    while found := rows.fetchmany(fetch):
+                        batch = _arrow(list(zip(*found, strict=True)), self.fields, schema)
+                        yield batch
+                        fetch = next_rows(len(found), batch.nbytes)
+
+    def _rows_of(self, connection: Connection, piece: Piece) -> CursorResult[Any]:
+        # Unlike a `Table`, a clause lets the engine keep the compiled statement for the next task.
+        columns = [column(field.name, self._table.c[field.name].type) for field in self.fields]
+        stored = table(piece.table.name, *columns, schema=piece.table.schema)
+        wanted = select(*map(selected, columns)).where(*dialects.of(connection).between(piece.low, piece.high))
+        if piece.table.only:
+            wanted = wanted.with_hint(stored, "ONLY")
+        try:
+            return connection.execution_options(stream_results=True).execute(wanted)
+        except exc.ProgrammingError as error:
+            raise SnapshotFailedError(
+                f"the table {stored.fullname} cannot be read as at the cut ({describe(error)}): if a change of the "
+                "table has caused that, the next attempt reads it at a later cut"
+            ) from error
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
@@ -146,10 +155,10 @@ def _arrow(values: list[tuple[Any, ...]], fields: list[Field], schema: "pyarrow.
     import pyarrow
 
     columns = []
-    for place, (field, column) in enumerate(zip(fields, values, strict=True)):
-        if float in set(map(type, column)):
+    for place, (field, given) in enumerate(zip(fields, values, strict=True)):
+        if float in set(map(type, given)):
             refuse_fraction(field)
         if field.convert is not None:
-            column = tuple(None if value is None else field.convert(value) for value in column)
-        columns.append(pyarrow.array(column, schema.field(place).type))
+            given = tuple(None if value is None else field.convert(value) for value in given)
+        columns.append(pyarrow.array(given, schema.field(place).type))
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)

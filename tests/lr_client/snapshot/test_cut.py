@@ -171,6 +171,54 @@ def test_a_table_that_swapped_its_name_before_the_cut_is_reported(app: Engine) -
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_schemas_that_swapped_their_names_before_the_reading_are_reported(app: Engine) -> None:
+    with app.begin() as connection:
+        for schema in ("live", "next"):
+            connection.execute(text(f"CREATE SCHEMA {schema}"))
+            connection.execute(text(f"CREATE TABLE {schema}.rules AS SELECT 1 AS id"))
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            connection.execute(text("ALTER SCHEMA live RENAME TO former"))
+            connection.execute(text("ALTER SCHEMA next RENAME TO live"))
+        with pytest.raises(SnapshotFailedError, match=r"table live\.rules was emptied"), cut.connect() as reading:
+            reading.execute(text("SELECT id FROM live.rules"))
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("name", ['"Rules"', '"order"', '"all rules"', '"Shop"."Rules"'])
+def test_a_table_whose_name_needs_quotes_is_read_at_a_cut(app: Engine, name: str) -> None:
+    with app.begin() as connection:
+        connection.execute(text('CREATE SCHEMA "Shop"'))
+        connection.execute(text(f"CREATE TABLE {name} AS SELECT 1 AS id"))
+    with open_cut(app) as cut, cut.connect() as reading:
+        assert reading.execute(text(f"SELECT id FROM {name}")).scalar() == 1
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("change", ['TRUNCATE "Rules"', 'DROP TABLE "Rules"; CREATE TABLE "Rules" (id INTEGER)'])
+def test_a_changed_table_whose_name_needs_quotes_is_reported(app: Engine, change: str) -> None:
+    with app.begin() as connection:
+        connection.execute(text('CREATE TABLE "Rules" AS SELECT 1 AS id'))
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            for statement in change.split(";"):
+                connection.execute(text(statement))
+        with pytest.raises(SnapshotFailedError, match=r'table public\."Rules" was emptied'), cut.connect() as reading:
+            reading.execute(text('SELECT id FROM "Rules"'))
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_temporary_table_of_the_session_is_not_reported(app: Engine) -> None:
+    own = sqlalchemy.create_engine(app.url, pool_size=1, max_overflow=0)
+    with own.connect() as connection:
+        connection.execute(text("CREATE TEMPORARY TABLE passing AS SELECT 1 AS id"))
+        connection.commit()
+    with open_cut(app) as cut, connect_at(own, cut.name) as reading:
+        assert reading.execute(text("SELECT id FROM passing")).scalar() == 1
+    own.dispose()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_changes_that_leave_the_rows_of_the_cut_alone_are_not_reported(app: Engine) -> None:
     add(app, 1)
     with app.begin() as connection:
