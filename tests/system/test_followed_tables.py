@@ -1,4 +1,4 @@
-"""A table that knows nothing of lrq replicates whole: its rows of before by a snapshot, and each change after it."""
+"""A table that knows nothing of lrq replicates whole: rows of before by a snapshot, and each later change."""
 
 import json
 import random
