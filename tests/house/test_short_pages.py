@@ -40,7 +40,7 @@ SQL = take(__name__, "docs/sql.md", "sql")
 #: The payload of an entry of a followed table.
 (FOLLOWED,) = take(__name__, "docs/sql.md", "json")
 #: The provider of the rows of followed tables.
-(PROVIDER,) = take(__name__, "docs/sql.md", "python")
+PROVIDER, LISTENER = take(__name__, "docs/sql.md", "python")
 SQLITE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 POSTGRESQL = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
@@ -194,6 +194,30 @@ def test_the_provider_of_followed_tables_is_that_of_the_page():
     names: dict[str, object] = {}
     exec(PROVIDER, names)
     assert isinstance(names["orders"], FollowedTables)
+
+
+@POSTGRESQL
+def test_the_listener_of_the_page_copies_the_rows_of_a_followed_table(site: Engine):
+    names: dict[str, Any] = {}
+    exec(LISTENER, names)
+    update = FOLLOWED.encode()
+    insert = json.dumps({"table": "public.orders", "op": "insert", "row": json.loads(FOLLOWED)["old"]}).encode()
+    delete = json.dumps({"table": "public.orders", "op": "delete", "old": json.loads(FOLLOWED)["row"]}).encode()
+
+    def after(payload: bytes) -> list[tuple[Any, ...]]:
+        with Session(site) as session, session.begin():
+            entry = RoutingTableEntryMsg(opaque_payload=payload)
+            names["apply"].process_updates_in_log_entry_sync(session, "paris", [entry])
+            return [tuple(row) for row in session.execute(text("SELECT id, name FROM orders"))]
+
+    with site.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE orders (id integer PRIMARY KEY, name text)")
+    assert [after(payload) for payload in (insert, update, delete, insert)] == [
+        [(1, "te")], [(1, "tea")], [], [(1, "te")],
+    ]  # fmt: skip
+    with Session(site) as session, session.begin():
+        names["apply"].on_snapshot_sync_start(session, "paris")
+        assert session.execute(text("SELECT count(*) FROM orders")).scalar() == 0
 
 
 def run(site: Engine, chosen: list[str]) -> int:
