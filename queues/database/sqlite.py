@@ -123,7 +123,7 @@ class SqliteDialect(SqliteCuts):
 
     def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:  # noqa: ARG002 - SQLite has no such limit
         """Take the write lock."""
-        connection.execute(TAKE_WRITE_LOCK)
+        answer(connection, TAKE_WRITE_LOCK, {})
 
     def limit_lock_wait(self, connection: Connection, seconds: int) -> None:
         """Do nothing: the write lock is held already."""
