@@ -90,10 +90,11 @@ def selected(column: ColumnClause[Any]) -> ColumnElement[Any]:
 def refuse_fraction(field: Field) -> None:
     """Raise `SnapshotFailedError` if *field* has whole numbers: SQLite may store 1.5 there, and Arrow makes it 1."""
     if field.type == spark.LongType():
-        raise _misfit(field.name, "integer, and a row has a fraction there")
+        raise misfit(field.name, "integer, and a row has a fraction there")
 
 
-def _misfit(name: str, words: str) -> SnapshotFailedError:
+def misfit(name: str, words: str) -> SnapshotFailedError:
+    """Return the error for a value that the type of column *name* does not have; *words* tell both."""
     return SnapshotFailedError(
         f"the column {name} is declared as {words}: correct the row, or leave the column out with columns=[...]"
     )
@@ -105,7 +106,7 @@ def _truth_of(name: str) -> Convert:
     def convert(value: object) -> bool:
         if isinstance(value, int) and value in (0, 1):
             return bool(value)
-        raise _misfit(name, "boolean, and a row has another value than 0 and 1 there")
+        raise misfit(name, "boolean, and a row has another value than 0 and 1 there")
 
     return convert
 
@@ -119,7 +120,7 @@ def _decimal_of(name: str, scale: int | None) -> Convert:
         if isinstance(value, float) and scale is not None:
             rounded = f"{value:.{scale}f}"
             if not math.isclose(float(rounded), value, rel_tol=_NOISE, abs_tol=_NOISE_OF_PLACE * 10**-scale):
-                raise _misfit(name, f"a number with {scale} decimal places, and a row has more there")
+                raise misfit(name, f"a number with {scale} decimal places, and a row has more there")
             return Decimal(rounded)
         return Decimal(_number_text(value))
 
