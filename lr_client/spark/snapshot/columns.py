@@ -1,9 +1,10 @@
 """The Spark types of the columns of a database table, and the exact values of the columns."""
 
 import json
+import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import types as spark
 from sqlalchemy import ColumnClause, ColumnElement, Table, cast, type_coerce
@@ -14,6 +15,9 @@ from queues.errors import SnapshotFailedError
 
 Convert = Callable[[Any], object]
 _WIDEST_DECIMAL = 38
+#: The largest error of sums of floats: in parts of the number, and of its last decimal place.
+_NOISE: Final = 1e-15
+_NOISE_OF_PLACE: Final = 1e-6
 
 
 def _number_text(value: object) -> str:
@@ -28,7 +32,6 @@ def _json_text(value: object) -> str:
 
 # The first matching type wins, so special types come before general ones.
 _KINDS: tuple[tuple[type[Any], spark.DataType, Convert | None], ...] = (
-    (sql.Boolean, spark.BooleanType(), None),
     (sql.Integer, spark.LongType(), None),
     (sql.Float, spark.DoubleType(), float),
     (sql.Numeric, spark.StringType(), _number_text),
@@ -54,12 +57,14 @@ def field_of(table: Table, name: str) -> Field:
     if name not in table.c:
         raise SnapshotFailedError(f"the table {table.name} has no column {name}")
     declared = table.c[name].type
+    if isinstance(declared, sql.Boolean):
+        return Field(name, spark.BooleanType(), _truth_of(name))
     if isinstance(declared, sql.DateTime) and declared.timezone:
         return Field(name, spark.TimestampType(), None)
     if isinstance(declared, sql.Numeric) and not isinstance(declared, sql.Float):
         precision, scale = declared.precision or 0, declared.scale or 0
         if 0 < precision <= _WIDEST_DECIMAL and 0 <= scale <= precision:
-            return Field(name, spark.DecimalType(precision, scale), _decimal_of(declared.scale))
+            return Field(name, spark.DecimalType(precision, scale), _decimal_of(name, declared.scale))
     for kind, held_as, convert in _KINDS:
         if isinstance(declared, kind):
             return Field(name, held_as, convert)
@@ -72,11 +77,12 @@ def field_of(table: Table, name: str) -> Field:
 def selected(column: ColumnClause[Any]) -> ColumnElement[Any]:
     """Return the expression that reads *column* exactly.
 
-    SQLAlchemy rounds the numbers of SQLite, and parsed JSON has lost digits and spaces, and NULL for `null`.
+    SQLAlchemy rounds the numbers of SQLite, and the text `false` is true there. Parsed JSON has lost digits and spaces,
+    and NULL for `null`.
     """
     if isinstance(column.type, postgresql.JSON):
         return cast(column, sql.Text)
-    if isinstance(column.type, sql.JSON | sql.Numeric) and not isinstance(column.type, sql.Float):
+    if isinstance(column.type, sql.JSON | sql.Numeric | sql.Boolean) and not isinstance(column.type, sql.Float):
         return type_coerce(column, sql.NullType())
     return column
 
@@ -84,20 +90,38 @@ def selected(column: ColumnClause[Any]) -> ColumnElement[Any]:
 def refuse_fraction(field: Field) -> None:
     """Raise `SnapshotFailedError` if *field* has whole numbers: SQLite may store 1.5 there, and Arrow makes it 1."""
     if field.type == spark.LongType():
-        raise SnapshotFailedError(
-            f"the column {field.name} is declared as integer, and a row has a fraction there: correct the row, or "
-            "leave the column out with columns=[...]"
-        )
+        raise misfit(field.name, "integer, and a row has a fraction there")
 
 
-def _decimal_of(scale: int | None) -> Convert:
+def misfit(name: str, words: str) -> SnapshotFailedError:
+    """Return the error for a value that the type of column *name* does not have; *words* tell both."""
+    return SnapshotFailedError(
+        f"the column {name} is declared as {words}: correct the row, or leave the column out with columns=[...]"
+    )
+
+
+def _truth_of(name: str) -> Convert:
+    """Return the conversion to truth values: SQLite may store any number or text in a column of these."""
+
+    def convert(value: object) -> bool:
+        if isinstance(value, int) and value in (0, 1):
+            return bool(value)
+        raise misfit(name, "boolean, and a row has another value than 0 and 1 there")
+
+    return convert
+
+
+def _decimal_of(name: str, scale: int | None) -> Convert:
     """Return the conversion to decimal numbers; SQLite stores whole numbers and floats in a column of such numbers."""
 
     def convert(value: object) -> Decimal:
         if isinstance(value, Decimal):
             return value
         if isinstance(value, float) and scale is not None:
-            return Decimal(f"{value:.{scale}f}")
+            rounded = f"{value:.{scale}f}"
+            if not math.isclose(float(rounded), value, rel_tol=_NOISE, abs_tol=_NOISE_OF_PLACE * 10**-scale):
+                raise misfit(name, f"a number with {scale} decimal places, and a row has more there")
+            return Decimal(rounded)
         return Decimal(_number_text(value))
 
     return convert

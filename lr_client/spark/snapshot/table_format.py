@@ -15,7 +15,7 @@ from sqlalchemy import Connection, CursorResult, MetaData, Table, column, exc, s
 
 from lr_client.snapshot.cut import connect_at
 from lr_client.spark.options import number, refuse_misspelt, required
-from lr_client.spark.snapshot.columns import Field, field_of, refuse_fraction, selected, struct_of
+from lr_client.spark.snapshot.columns import Field, field_of, misfit, refuse_fraction, selected, struct_of
 from lr_client.spark.snapshot.mapping import mapped
 from lr_client.spark.snapshot.part_task import engine_at
 from lr_client.spark.snapshot.shares import Piece, shares_of
@@ -158,7 +158,10 @@ def _arrow(values: list[tuple[Any, ...]], fields: list[Field], schema: "pyarrow.
     for place, (field, given) in enumerate(zip(fields, values, strict=True)):
         if float in set(map(type, given)):
             refuse_fraction(field)
-        if field.convert is not None:
-            given = tuple(None if value is None else field.convert(value) for value in given)
-        columns.append(pyarrow.array(given, schema.field(place).type))
+        try:
+            if field.convert is not None:
+                given = tuple(None if value is None else field.convert(value) for value in given)
+            columns.append(pyarrow.array(given, schema.field(place).type))
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise misfit(field.name, f"{field.type.simpleString()}, and a row has another value there") from error
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)

@@ -46,6 +46,68 @@ def test_a_fraction_in_a_column_of_whole_numbers_is_refused(site: Engine, tmp_pa
         read(site, tmp_path, "CREATE TABLE odd (height INTEGER)", "INSERT INTO odd VALUES (1), (NULL), (1.5)")
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        ("DECIMAL(10, 2)", "12.345", "number with 2 decimal places, and a row has more"),
+        ("DECIMAL(10, 2)", "0.001", "number with 2 decimal places, and a row has more"),
+        ("NUMERIC(30, 0)", "1.5", "number with 0 decimal places, and a row has more"),
+        ("DECIMAL(10, 2)", "'abc'", r"decimal\(10,2\), and a row has another value"),
+        ("DECIMAL(10, 2)", "123456789012.5", r"decimal\(10,2\), and a row has another value"),
+        ("REAL", "'abc'", "double, and a row has another value"),
+        ("INTEGER", "'abc'", "bigint, and a row has another value"),
+        ("BLOB", "12", "binary, and a row has another value"),
+        *(("BOOLEAN", value, "boolean, and a row has another value") for value in ("2", "-1", "0.5", "'false'", "''")),
+    ],
+)
+def test_a_value_beyond_the_declared_type_is_refused(
+    site: Engine, tmp_path: Path, kind: str, value: str, words: str
+) -> None:
+    with pytest.raises(SnapshotFailedError, match=f"the column price is declared as a? ?{words}"):
+        read(site, tmp_path, f"CREATE TABLE odd (price {kind})", f"INSERT INTO odd VALUES (NULL), ({value})")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("0.1 + 0.2", "0.30"),
+        ("0.1 + 0.2 - 0.3", "0.00"),
+        ("99.9999999999986", "100.00"),
+        ("-12.34", "-12.34"),
+        ("1234567890123.46", "1234567890123.46"),
+        ("12", "12.00"),
+    ],
+)
+def test_the_noise_of_sums_of_floats_is_no_decimal_place(
+    site: Engine, tmp_path: Path, value: str, expected: str
+) -> None:
+    (row,) = read(site, tmp_path, "CREATE TABLE odd (price DECIMAL(18, 2))", f"INSERT INTO odd VALUES ({value})")
+    assert row["price"] == Decimal(expected)
+
+
+def test_truth_values_are_read(site: Engine, tmp_path: Path) -> None:
+    rows = read(site, tmp_path, "CREATE TABLE odd (big BOOLEAN)", "INSERT INTO odd VALUES (TRUE), (FALSE), (NULL)")
+    assert [row["big"] for row in rows] == [True, False, None]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2024-01-02 03:04:05+02:00", "2024-01-02T01:04:05"),
+        ("2024-01-02T03:04:05Z", "2024-01-02T03:04:05"),
+        ("2024-01-02 03:04:05.1234567", "2024-01-02T03:04:05.123456"),
+    ],
+)
+def test_a_time_with_an_offset_is_the_same_moment_in_utc(
+    site: Engine, tmp_path: Path, value: str, expected: str
+) -> None:
+    (row,) = read(site, tmp_path, "CREATE TABLE odd (at TIMESTAMP)", f"INSERT INTO odd VALUES ('{value}')")
+    assert row["at"].isoformat() == expected
+
+
 @pytest.mark.parametrize(("precision", "scale"), [(3, 5), (4, -2), (39, 0), (None, None)])
 def test_decimal_numbers_beyond_those_of_spark_are_texts(precision: int | None, scale: int | None) -> None:
     table = Table("odd", MetaData(), Column("number", Numeric(precision, scale)))
