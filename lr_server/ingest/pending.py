@@ -33,6 +33,11 @@ class Pending(NamedTuple):
     slot: Slot
     settle: Settle
 
+    def without_entries(self) -> "Pending":
+        """Return the request without its entries: once they are stored, the reply needs only its numbers."""
+        key, sequence, _, process, first = self.production
+        return Pending(Production(key, sequence, (), process, first), self.slot, self.settle)
+
 
 def settle_all(replies: Iterable[tuple[Pending, Reply]]) -> None:
     """Pass *replies* on: each stream takes its own at once, so that it can send them in one message."""
