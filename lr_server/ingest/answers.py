@@ -77,8 +77,8 @@ class Answers:
         self._events.put(_Begun())
 
     def answer(self, group: Sequence[Pending], outcomes: Sequence[StoreOutcome]) -> None:
-        """Hear of the outcomes of the group."""
-        self._events.put(_Stored(group, outcomes))
+        """Hear of the outcomes of the group; its payloads take no memory while no tick covers them."""
+        self._events.put(_Stored([pending.without_entries() for pending in group], outcomes))
 
     def stop(self, patience: float) -> None:
         """End the thread once all is answered, at most after *patience* seconds; the rest stays without an answer."""

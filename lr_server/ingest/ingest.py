@@ -132,9 +132,13 @@ class Ingest:
 
     def follow(self) -> None:
         """Store no further requests: another server leads, or this one stops."""
-        work, self._work = self._work, None
-        if work is not None:
-            work.stop(self._stopping or "this server does not lead its site any more: try again", _PATIENCE)
+        work = self._work
+        if work is None:
+            return
+        # Until the end, ticks may answer requests.
+        work.stop(self._stopping or "this server does not lead its site any more: try again", _PATIENCE)
+        if self._work is work:
+            self._work = None
 
     def stop(self) -> None:
         """Refuse all further requests, and answer those that are stored. May be called twice."""
@@ -161,8 +165,7 @@ class Ingest:
             return Refusal(pb.ProduceRefusal.TRANSIENT, reason)
         if reason := self._followers.refusal():
             return Refusal(pb.ProduceRefusal.NO_FOLLOWER, reason)
-        reason = work.waiting.put(requests)
-        return Refusal(pb.ProduceRefusal.FULL, reason) if reason else None
+        return work.admit(requests)
 
 
 def _limits(settings: Settings) -> RequestLimits:

@@ -8,7 +8,7 @@ from discovery.rings import WHOLE, Share
 from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.forwarding import Forwarding
 from lr_server.ingest.one_way import HERE, OneWay
-from lr_server.ingest.pending import Pending, Reply, Settle, Slot
+from lr_server.ingest.pending import MESSAGE_BYTES, Pending, Reply, Settle, Slot
 from lr_server.ingest.refusal import Refusal, refused
 from lr_server.ingest.request_check import RequestChecks, RequestLimits, parse
 from lr_server.ingest.share_check import first_foreign
@@ -109,6 +109,7 @@ class Intake:
             production = self._checks.check(request, self._believed(request))
             if isinstance(production, Refusal):
                 return asked, _Problem(slot, request.sequence, production)
+            slot.size += MESSAGE_BYTES * len(production.entries)
             asked.append(_Asked(request, production, slot))
         return asked, None
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from queues.send_log.producers import Production
 from queues.wire import ingest_pb2 as pb
@@ -10,9 +10,12 @@ from queues.wire import ingest_pb2 as pb
 #: The reply to a request; None if only a repeated request can tell the outcome.
 Reply = pb.ProduceReply | None
 
+#: The bytes that a message takes in memory beside its own.
+MESSAGE_BYTES: Final = 128
+
 
 class Slot:
-    """The place of one request's reply in the order of its stream; `size` has the bytes of the request."""
+    """The place of one request's reply in the order of its stream; `size` has the bytes of the request in memory."""
 
     __slots__ = ("is_settled", "reply", "size")
 
@@ -32,6 +35,11 @@ class Pending(NamedTuple):
     production: Production
     slot: Slot
     settle: Settle
+
+    def without_entries(self) -> "Pending":
+        """Return the request without its entries: once they are stored, the reply needs only its numbers."""
+        key, sequence, _, process, first = self.production
+        return Pending(Production(key, sequence, (), process, first), self.slot, self.settle)
 
 
 def settle_all(replies: Iterable[tuple[Pending, Reply]]) -> None:

@@ -21,6 +21,8 @@ from queues.wire import ingest_pb2 as pb
 
 #: The most messages, destinations and other fields of one request, which take up to 60 bytes each.
 MAX_FIELDS: Final = 1_000_000
+# The most bytes that a request grows by when a server of the site passes it on: the field `hops`.
+_HOP_BYTES: Final = 2
 # The most names of destinations that a stream remembers.
 _REMEMBERED: Final = 64
 _MIXED: Final = (
@@ -42,15 +44,12 @@ class RequestLimits:
 
 def parse(message: bytes, limits: RequestLimits) -> pb.ProduceRequest | Refusal:
     """Return the request in *message*, or why it cannot be read; a large one is counted before it takes memory."""
-    if len(message) > limits.request_bytes:
-        return Refusal(
-            pb.ProduceRefusal.TOO_LARGE,
-            f"the request has {len(message)} bytes, the limit is {limits.request_bytes}: send fewer messages at once",
-        )
+    if len(message) > limits.request_bytes + _HOP_BYTES:
+        return _too_long(message, limits)
     try:
         if len(message) > COUNTED_FROM:
             check_parts(message, _LISTS, MAX_FIELDS)
-        return pb.ProduceRequest.FromString(message)
+        request = pb.ProduceRequest.FromString(message)
     except CorruptFrameError:
         return Refusal(
             pb.ProduceRefusal.TOO_LARGE,
@@ -58,6 +57,15 @@ def parse(message: bytes, limits: RequestLimits) -> pb.ProduceRequest | Refusal:
         )
     except DecodeError:
         return Refusal(pb.ProduceRefusal.INVALID, f"a request of {len(message)} bytes cannot be read")
+    # Each server of the site takes the same requests, also if another one has passed them on.
+    return _too_long(message, limits) if len(message) > limits.request_bytes and not request.hops else request
+
+
+def _too_long(message: bytes, limits: RequestLimits) -> Refusal:
+    return Refusal(
+        pb.ProduceRefusal.TOO_LARGE,
+        f"the request has {len(message)} bytes, the limit is {limits.request_bytes}: send fewer messages at once",
+    )
 
 
 class RequestChecks:

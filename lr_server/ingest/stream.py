@@ -18,7 +18,7 @@ OUTSTANDING_BYTES: Final = 8 * 1024 * 1024
 #: The most requests of one message that are taken at once.
 _AT_ONCE: Final = 256
 
-#: Takes requests that came together, and their slots; settles each slot once, at any time.
+#: Takes requests that came together, and their slots, which may grow now; settles each slot once, at any time.
 Take = Callable[[Sequence[bytes], Sequence[Slot]], None]
 
 
@@ -55,6 +55,7 @@ class ProduceStream:
                     if not self._enter(slots):
                         return
                     take(some, slots)
+                    self._grow(sum(slot.size for slot in slots) - sum(map(len, some)))
         finally:
             with self._changed:
                 self._is_read = True
@@ -112,6 +113,11 @@ class ProduceStream:
             self._slots.extend(slots)
             self._size += size
             return True
+
+    def _grow(self, size: int) -> None:
+        """Note the growth of slots since `_enter`; some of them may have left."""
+        with self._changed:
+            self._size += size
 
     def _next(self) -> list[Reply]:
         """Return the replies of the first slots once they are settled; none at the end of the stream."""

@@ -94,6 +94,11 @@ class Waiting:
         """The number of waiting requests."""
         return self._requests
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further requests are taken."""
+        return bool(self._closed)
+
     def put(self, requests: Sequence[Pending]) -> str:
         """Add requests of one producer; return why they cannot wait, empty if they do."""
         key = requests[0].production.key

@@ -68,6 +68,12 @@ class IngestWork:
         if self._answers is not None:
             self._answers.stop(patience)
 
+    def admit(self, requests: Sequence[Pending]) -> Refusal | None:
+        """See `Desk`."""
+        if reason := self.waiting.put(requests):
+            return Refusal(pb.ProduceRefusal.TRANSIENT if self.waiting.is_closed else pb.ProduceRefusal.FULL, reason)
+        return None
+
     def ticked(self, group: TickRows) -> None:
         """Hear of a durable tick."""
         if self._answers is not None:

@@ -47,6 +47,15 @@ def test_a_server_that_does_not_lead_forwards_each_request_one_hop(world: World)
         assert direct.send([request(3, b"c")])[0].position.seq == 3
 
 
+def test_a_request_at_the_limit_of_bytes_is_forwarded_too(world: World) -> None:
+    largest = request(1, *[b"x" * 90_000] * 30)
+    limits = {"max_payload_bytes": 90_000, "max_batch_bytes": 90_000, "tick_bytes": 100_000}
+    leader, other = pair(world, max_message_bytes=largest.ByteSize(), **limits)
+    for server in (leader, other):
+        with RawProducer(server.endpoints[0]) as producer:
+            assert producer.send([largest])[0].position.seq == 30
+
+
 def test_a_forwarded_request_is_never_forwarded_again(world: World) -> None:
     leader, other = pair(world)
     with RawProducer(other.endpoints[0]) as producer:

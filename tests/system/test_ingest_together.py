@@ -121,6 +121,30 @@ def test_a_stop_with_requests_in_flight_loses_no_answered_request(world: World) 
     assert again.status()["server"]["troubles"] == {}
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_server_that_stops_answers_stored_requests_with_the_tick_that_comes_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise looks would answer some of them later.
+    monkeypatch.setattr("lr_server.ingest.unanswered.LOOK", 1_000.0)
+    monkeypatch.setattr("lr_server.ingest.ingest._PATIENCE", 30.0)
+    paris = world.server("paris", ingest=True, producers={"*": {}})
+    ingest = paris._ingest
+    assert ingest is not None
+    with RawProducer(paris.endpoints[0]) as producer, ThreadPoolExecutor(2) as pool:
+        with world.site("paris").begin() as holder:
+            holder.execute(text("LOCK TABLE lrq_ticks IN EXCLUSIVE MODE"))
+            sent = pool.submit(producer.send, [envelope(*(request(number, b"x") for number in range(1, 101)))])
+            eventually(lambda: ingest.facts.requests == 100 and ingest.facts.groups > 0 and not ingest.facts.waiting)
+            stopped = pool.submit(paris.stop)
+            work = ingest._work
+            assert work is not None
+            eventually(lambda: work.waiting.is_closed)
+        stopped.result()
+        replies = [reply for each in sent.result() for reply in replies_in(each)]
+    assert [reply.position.seq for reply in replies] == list(range(1, 101))
+
+
 def test_the_metrics_count_requests_messages_groups_and_refusals(paris: LogReplicationServer) -> None:
     with RawProducer(paris.endpoints[0]) as producer:
         producer.send([envelope(request(1, b"a", b"b"), request(2, b"c"))])

@@ -1,5 +1,6 @@
 """Stored requests are answered by the tick that covers them; looking them up costs much and is the exception."""
 
+import weakref
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from queues.clock import SystemClock
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.positions import Position, PositionToken, Tick
+from queues.send_log.outbox import NewEntry
 from queues.send_log.port import LogRow, TickRows
 from queues.send_log.producers import Last, Place, ProducerKey, Production, RequestVerdict, StoreOutcome
 from tests.waiting import eventually
@@ -127,6 +129,25 @@ def test_a_tick_tells_a_stream_of_all_its_replies_at_once(store: Looked) -> None
     answers.stop(60)
     assert len(replies.seqs) == MANY
     assert replies.told == 1
+
+
+class Entries(list[NewEntry]):
+    """Entries that a test may watch."""
+
+
+def test_the_payloads_of_stored_requests_take_no_memory_while_their_tick_is_late(store: Looked) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    (pending,), outcomes = replies.group(1)
+    entries = Entries()
+    kept = weakref.ref(entries)
+    answers.begin()
+    answers.answer([pending._replace(production=pending.production._replace(entries=entries))], outcomes)
+    del entries
+    assert kept() is None
+    answers.ticked(tick(1))
+    answers.start()
+    answers.stop(60)
+    assert replies.seqs == {1: 1}
 
 
 def test_requests_whose_tick_is_not_told_are_all_looked_up_without_further_events(store: Looked) -> None:

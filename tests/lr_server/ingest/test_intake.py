@@ -2,7 +2,7 @@
 
 from discovery.rings import Share, ring_of
 from lr_server.ingest.intake import Leader
-from lr_server.ingest.pending import settle_all
+from lr_server.ingest.pending import MESSAGE_BYTES, settle_all
 from lr_server.ingest.under_way import UnderWay
 from lr_server.ingest.waiting import Room
 from queues.wire import ingest_pb2 as pb
@@ -26,6 +26,15 @@ def test_a_message_that_cannot_be_read_ends_the_stream_after_those_before_it():
     slots = stream.take(request(1), b"\xff", request(2))
     assert stream.sequences == [1]
     assert [slot for slot, _ in stream.settled] == [slots[1]]
+
+
+def test_each_message_of_a_request_counts_more_than_its_bytes():
+    stream = IntakeStream()
+    one = request(1)
+    several = pb.ProduceRequest.FromString(request(2))
+    several.messages.extend(list(several.messages) * 2)
+    sizes = [slot.size for slot in stream.take(one, several.SerializeToString())]
+    assert sizes == [len(one) + MESSAGE_BYTES, several.ByteSize() + 3 * MESSAGE_BYTES]
 
 
 def test_a_full_queue_refuses_the_first_of_the_requests_and_takes_none():

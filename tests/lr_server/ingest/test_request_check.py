@@ -82,9 +82,21 @@ def test_a_destination_outside_the_rules_is_not_allowed() -> None:
 
 
 def test_a_request_above_the_limit_of_bytes_is_not_even_read() -> None:
-    refusal = parse(b"\xff" * 1_001, LIMITS)
+    refusal = parse(b"\xff" * 1_003, LIMITS)
     assert isinstance(refusal, Refusal)
     assert refusal.kind == Kind.TOO_LARGE
+
+
+def test_a_request_at_the_limit_of_bytes_is_taken_also_from_another_server_of_the_site() -> None:
+    request = asked(1, {"payload": b"x" * 900})
+    limits = RequestLimits(request.ByteSize(), 1_000, 3)
+    assert isinstance(parse(request.SerializeToString(), limits), pb.ProduceRequest)
+    request.hops = 1
+    assert isinstance(parse(request.SerializeToString(), limits), pb.ProduceRequest)
+    request.messages[0].payload += b"x"
+    assert isinstance(parse(request.SerializeToString(), limits), Refusal)
+    request.hops = 0
+    assert isinstance(parse(request.SerializeToString(), limits), Refusal)
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import pytest
 
 from lr_server.ingest.pending import Slot
 from lr_server.ingest.refusal import Refusal, refused, stored
-from lr_server.ingest.stream import OUTSTANDING, ProduceStream, UnknownOutcomeError
+from lr_server.ingest.stream import OUTSTANDING, OUTSTANDING_BYTES, ProduceStream, UnknownOutcomeError
 from queues.clock import SYSTEM_CLOCK
 from queues.produce_envelope import packed
 from queues.wire import ingest_pb2 as pb
@@ -15,9 +15,10 @@ from tests.waiting import eventually
 
 
 class Taking:
-    """Keeps the slots that a stream takes, by call."""
+    """Keeps the slots that a stream takes, by call; `growth` are the bytes by which each slot grows."""
 
     def __init__(self) -> None:
+        self.growth = 0
         self.stream = ProduceStream(SYSTEM_CLOCK)
         self.calls: list[Sequence[Slot]] = []
 
@@ -28,7 +29,13 @@ class Taking:
 
     def read(self, messages: Sequence[bytes]) -> None:
         """Read *messages* to their end."""
-        self.stream.read(messages, lambda _requests, slots: self.calls.append(slots))
+        self.stream.read(messages, self.take)
+
+    def take(self, _requests: Sequence[bytes], slots: Sequence[Slot]) -> None:
+        """See `Take`."""
+        for slot in slots:
+            slot.size += self.growth
+        self.calls.append(slots)
 
     def settle(self, *numbers: int) -> None:
         """Store the requests with these numbers, from 1."""
@@ -88,6 +95,20 @@ def test_a_message_with_many_requests_is_taken_in_parts_within_the_limit_of_the_
             answered += len(taking.stream._next())
     reader.join()
     assert len(taking.calls) > 3
+
+
+def test_the_memory_of_requests_counts_which_their_bytes_do_not_show(taking: Taking) -> None:
+    taking.growth = OUTSTANDING_BYTES // 2
+    reader = threading.Thread(target=taking.read, args=([single(number) for number in range(1, 9)],))
+    reader.start()
+    for answered in range(8):
+        eventually(lambda answered=answered: len(taking.slots) == min(answered + 2, 8))  # type: ignore[misc]
+        taking.settle(answered + 1)
+        assert len(taking.stream._next()) == 1
+        assert len(taking.slots) <= answered + 3
+    reader.join()
+    taking.stream.end()
+    assert taking.stream._size == 0
 
 
 def test_a_reader_that_waits_for_room_ends_with_the_stream(taking: Taking) -> None:
