@@ -10,7 +10,6 @@ from lrq.cli.links import Link, read_links
 from lrq.cli.words import plural
 from queues import send_snapshot
 from queues.database.transactions import writing
-from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
 from queues.receive.forgotten import forget_queue
 from queues.receive.registry import ReceiveQueue
@@ -87,7 +86,7 @@ def forget(
     """Remove the sessions to *site*, its claims and its receive queues, of *client* or (None) of all clients.
 
     *ways* has "outgoing" for the links to the site, and "incoming" for the receive queues. Raises `NoError` if there
-    are none. Without *force*, a `ConfigurationError` names one that is not finished.
+    are none, and without *force* if one is not finished.
     """
     with writing(engine) as connection:
         found = read_links(connection).of(members_of([site], read_groups(connection)), client)
@@ -96,7 +95,7 @@ def forget(
         if not outgoing and not incoming:
             raise NoError(f"there is no link with {site}{_of(client)}")
         if not force and (problem := doubtful(outgoing, incoming, site)):
-            raise ConfigurationError(problem)
+            raise NoError(problem)
         _forget_links(connection, outgoing)
         for each in incoming:
             forget_queue(connection, each.queue)
@@ -111,10 +110,8 @@ def doubtful(outgoing: Iterable[Link], incoming: Iterable[StreamEnd], site: Site
     """Return why the links must not be forgotten; empty if they may. Pure."""
     for link in outgoing:
         if not _may_be_forgotten(link):
-            return (
-                f"the link of {link.key.client} to {site} is not finished ({link.reason}): run `lrq link end {site}` "
-                "and wait, or say --force"
-            )
+            cure = "wait" if link.wish is LinkWish.DRAINING else f"run `lrq link end {site}` and wait"
+            return f"the link of {link.key.client} to {site} is not finished ({link.reason}): {cure}, or say --force"
     for each in incoming:
         if each.state is not StreamState.ENDED:
             return f"the queue {each.queue.name} is not finished ({each.reason}): wait, or say --force"

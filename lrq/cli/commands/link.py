@@ -115,7 +115,7 @@ def forget(
     """Remove the sessions with SITE, its receive queues, and its claim on old entries.
 
     Only a finished link is forgotten, or that of a site outside `peers`. Run the command at both sites.
-    `lrq link begin` lets the link begin again.
+    `lrq link begin` lets the link begin again. Exit code 3 means that a link is not finished, or that there is none.
     """
     from lrq.cli.link_actions import forget as forget_links
     from lrq.cli.output import emit

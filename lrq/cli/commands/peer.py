@@ -64,8 +64,10 @@ def add_(
     """Add SITE to the table of peers, or give it another ENDPOINT; running servers follow within a second.
 
     The servers need `topology = "table"`. Sessions with a moved site connect again, and lose nothing.
+    A warning tells that links to SITE have ended; `lrq link begin` lets them begin again.
     """
     from lr_server.topology.table import add_peer
+    from lrq.cli.links import closed_warning
     from lrq.cli.place import opened, settings_of
     from queues import look_alikes, names
     from queues.database.peers import PeerRow
@@ -76,6 +78,8 @@ def add_(
         change = add_peer(here.engine, row, settings.own)
         for pair in look_alikes.look_alikes([here.site, row.site]):
             typer.echo(f"lrq: warning: {look_alikes.warning(pair)}", err=True)
+        if (words := closed_warning(here.engine, row.site)) is not None:
+            typer.echo(f"lrq: warning: {words}", err=True)
     warn_unused(settings.topology)
     done = "is added" if change.before is None else "has another endpoint now" if change.is_change else "is as it was"
     _tell(here.site, row.site, f"{row.site} {done}", change.version, is_change=change.is_change, as_json=as_json)

@@ -166,6 +166,24 @@ def test_a_name_that_looks_like_the_site_s_own_is_warned_about(lrq: Command, fil
     assert (added.code, ["look alike" in each for each in added.warnings]) == (0, [True])
 
 
+@pytest.mark.parametrize("topology", ["table", "file"])
+def test_a_peer_whose_link_has_ended_is_added_with_a_warning(lrq: Command, file: Path, topology: str) -> None:
+    file.write_text(file.read_text().replace('"table"', f'"{topology}"'))
+    lrq("link", "end", "tokyo", "--client", "policy")
+    added = lrq("peer", "add", "tokyo", TOKYO)
+    assert (added.code, added.warnings[0]) == (
+        0,
+        "the link of policy to tokyo has ended, so new entries are refused: `lrq link begin tokyo` accepts them again",
+    )
+    lrq("link", "end", "tokyo", "--client", "tenant")
+    again = lrq("peer", "add", "tokyo", TOKYO)
+    assert again.warnings[0].startswith(
+        "the links of policy and tenant to tokyo have ended, so new entries are refused"
+    )
+    lrq("link", "begin", "tokyo")
+    assert not any("ended" in each for each in lrq("peer", "add", "tokyo", TOKYO).warnings)
+
+
 def test_the_list_names_the_servers_that_follow_other_peers(lrq: Command, file: Path, site: Engine) -> None:
     lrq("peer", "add", "tokyo", TOKYO)
     told = {
