@@ -10,7 +10,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     """Show the status of a site: its server, log, sessions, snapshots and receive queues.
 
     The column *behind* counts entries that the other site has not acknowledged as durable. Exit code 3 means that a
-    part is stalled or failed; the last lines name it, and so does `troubles` of --json.
+    part is stalled or failed. The last lines name it, and so does `troubles` of --json.
     """
     from discovery.status import read_status
     from lrq.cli.doctor.sqlite_file import lacking_room
