@@ -37,8 +37,8 @@ def _noticing_silence(after_ms: int, within_ms: int) -> tuple[tuple[str, int], .
 _REPLACEABLE_OPTIONS: Final = (*_COMMON, *_noticing_silence(3_000, 3_000))
 #: The options of every other connection.
 OPTIONS: Final = (*_COMMON, *_noticing_silence(10_000, 5_000))
-# gRPC's own thread looks at a watched connection for up to 0.4 seconds after `unwatch`. The thread prints a traceback if
-# the connection is closed meanwhile.
+# gRPC's own thread looks at a watched connection for up to 0.4 seconds after `unwatch`. The thread prints a traceback
+# if the connection is closed meanwhile.
 _LAST_LOOK: Final = 2.0
 #: The longest sleep of a thread that waits for an answer, in seconds.
 LONGEST_SLEEP: Final = 5.0
