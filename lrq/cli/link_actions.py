@@ -110,17 +110,29 @@ def doubtful(outgoing: Iterable[Link], incoming: Iterable[StreamEnd], site: Site
     """Return why the links must not be forgotten; empty if they may. Pure."""
     for link in outgoing:
         if not _may_be_forgotten(link):
-            cure = "wait" if link.wish is LinkWish.DRAINING else f"run `lrq link end {site}` and wait"
-            return f"the link of {link.key.client} to {site} is not finished ({link.reason}): {cure}, or say --force"
+            return (
+                f"the link of {link.key.client} to {site} is not finished ({link.reason}): {_way_to_end(link, site)}, "
+                "or say --force"
+            )
     for each in incoming:
         if each.state is not StreamState.ENDED:
             return f"the queue {each.queue.name} is not finished ({each.reason}): wait, or say --force"
     return ""
 
 
+def _way_to_end(link: Link, site: SiteId) -> str:
+    if link.wish is not LinkWish.DRAINING:
+        return f"run `lrq link end {site}` and wait"
+    return "make the site a peer again and wait" if _is_inactive(link) else "wait"
+
+
+def _is_inactive(link: Link) -> bool:
+    return link.session is not None and link.session.state is SessionState.INACTIVE
+
+
 def _may_be_forgotten(link: Link) -> bool:
     if link.wish is LinkWish.RUNNING:
-        return link.session is not None and link.session.state is SessionState.INACTIVE
+        return _is_inactive(link)
     return link.wish is not LinkWish.DRAINING
 
 
@@ -140,8 +152,8 @@ def _forget_links(connection: Connection, outgoing: Sequence[Link]) -> None:
 
 def _wish_after(link: Link) -> LinkWish:
     """Return the wish after the link is forgotten: applications may still name a site that is no peer. Pure."""
-    is_gone = link.session is not None and link.session.state is SessionState.INACTIVE
-    return LinkWish.RELEASED if link.wish is LinkWish.RELEASED or (link.row is None and is_gone) else LinkWish.ENDED
+    is_released = link.wish is LinkWish.RELEASED or (link.row is None and _is_inactive(link))
+    return LinkWish.RELEASED if is_released else LinkWish.ENDED
 
 
 def _of(client: ClientName | None) -> str:

@@ -114,7 +114,7 @@ def forget(
 ) -> None:
     """Remove the sessions with SITE, its receive queues, and its claim on old entries.
 
-    Only a finished link is forgotten, or that of a site outside `peers`. Run the command at both sites.
+    Only a finished link is forgotten, or a running one of a site outside `peers`. Run the command at both sites.
     `lrq link begin` lets the link begin again. Exit code 3 means that a link is not finished, or that there is none.
     """
     from lrq.cli.link_actions import forget as forget_links

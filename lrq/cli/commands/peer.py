@@ -92,8 +92,10 @@ def remove(
     """Remove SITE from the table of peers; its sessions end, and its entries are kept for a while.
 
     The servers need `topology = "table"`. Without a session, entries for SITE wait for `unknown_retention_seconds`.
+    A warning tells that a link to SITE has not finished yet.
     """
     from lr_server.topology.table import drop_peer
+    from lrq.cli.links import draining_warning
     from lrq.cli.place import opened, settings_of
     from queues import names
 
@@ -101,9 +103,12 @@ def remove(
     with opened(config, database, site) as here:
         settings = settings_of(config, here)
         change = drop_peer(here.engine, name)
+        words = draining_warning(here.engine, name)
     if not change.is_change:
         raise NoError(f"{name} is no peer in the table: `lrq peer list` shows the peers")
     warn_unused(settings.topology)
+    if words is not None:
+        typer.echo(f"lrq: warning: {words}", err=True)
     _tell(here.site, name, f"{name} is removed", change.version, is_change=True, as_json=as_json)
 
 

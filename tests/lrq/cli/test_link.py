@@ -98,6 +98,16 @@ def test_a_link_that_is_not_finished_is_forgotten_only_by_force(link, source: So
     assert (tokyo["state"], tokyo["session"]) == ("forgotten", None)
 
 
+def test_a_link_that_drained_when_its_site_was_removed_names_the_way_to_its_end(link, source: SourceSite):
+    link("end", "lima", "--client", "policy")
+    refused = link("forget", "lima", "--client", "policy")
+    assert (refused.code, refused.error) == (
+        3,
+        "the link of policy to lima is not finished (inactive: the site is not among the peers of the server): "
+        "make the site a peer again and wait, or say --force",
+    )
+
+
 def test_a_link_that_does_not_exist_is_no_answer(link, source: SourceSite):
     missing = link("forget", "nairobi")
     assert (missing.code, missing.error) == (3, "there is no link with nairobi")
