@@ -66,6 +66,17 @@ def test_a_misspelt_client_is_told_and_refused_if_strict(lrq: Command, known: So
     assert about_names(lrq(*options)) == [said]
 
 
+def test_the_end_of_a_link_to_a_misspelt_site_is_told_and_refused_if_strict(lrq: Command, known: SourceSite):
+    said = "site 'tokio' is not known here, because no peer and no session has that name: did you mean 'tokyo'?"
+    options = ["link", "end", "tokio", "--client", "policy", "--database", known.url]
+    refused = lrq(*options, "--strict")
+    assert (refused.code, refused.error) == (2, said)
+    assert lrq("link", "list", "--json", "--database", known.url).json["links"][0]["destination"] == "tokyo"
+    told = lrq(*options)
+    assert (told.code, told.warnings) == (0, [said])
+    assert lrq("link", "end", "tokyo", "--strict", "--database", known.url).err == ""
+
+
 def test_peers_and_clients_of_the_file_are_known_names(lrq: Command, source: SourceSite, elsewhere: Path):
     Path("lrq.toml").write_text(
         f'site_id = "paris"\ndatabase_url = "{source.url}"\nclients = ["policy"]\n[peers]\nlima = "tcp://lima:7400"\n'
