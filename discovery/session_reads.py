@@ -89,11 +89,20 @@ class _Lags:
 
     def of(self, row: SessionRow, seq: int) -> Lag:
         """Return the lag of a session that stands at *seq*; an inactive one sends nothing, and has none."""
+        return self._after(row, seq, is_lost=seq < min(row.lost_seq, self._trimmed_seq))
+
+    def of_applied(self, row: SessionRow, seq: int) -> Lag:
+        """Return the lag of a session whose destination has applied its entries up to *seq*.
+
+        The log may be trimmed behind *seq*, because the destination has the entries. Then no reader can count them.
+        """
+        return self._after(row, seq, is_lost=seq < self._trimmed_seq)
+
+    def _after(self, row: SessionRow, seq: int, *, is_lost: bool) -> Lag:
         newest = self._recent.newest
         if newest is None or seq >= newest.end_seq or row.state is SessionState.INACTIVE:
             return Lag()
         around = ticks_around(self._connection, self._recent, seq)
-        is_lost = seq < min(row.lost_seq, self._trimmed_seq)
         key = SessionKey(row.client, row.destination)
         found = None if is_lost else self._owed.after(key, seq, around, newest)
         if found is None:
@@ -107,7 +116,7 @@ class _Lags:
 def _session(connection: Connection, row: SessionRow, lags: _Lags, *, unprovided: bool) -> SessionStatus:
     lag = lags.of(row, row.acked_seq)
     applied_seq = _applied_from(connection, row)
-    applied_lag = lags.of(row, applied_seq) if applied_seq < row.acked_seq else lag
+    applied_lag = lags.of_applied(row, applied_seq) if applied_seq < row.acked_seq else lag
     # A session that tries to connect changes its state again and again, without progress.
     is_connected = row.state not in _WITHOUT_CONNECTION
     is_stuck = not is_connected or now_us() - row.updated_us > STALL_SECONDS * 1_000_000

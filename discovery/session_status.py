@@ -15,7 +15,7 @@ STALL_SECONDS: Final = 60.0
 class Lag:
     """The entries of one session after a position: `bytes` are bytes of payload, `seconds` the age of the oldest.
 
-    Above `queues.counts.COUNTED` entries, or after a loss by trimming, the numbers are upper bounds: `is_most`. Then
+    Above `queues.counts.COUNTED` entries, or where the log is trimmed, the numbers are upper bounds: `is_most`. Then
     entries for other sites count too.
     """
 

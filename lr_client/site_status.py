@@ -18,8 +18,8 @@ def status(engine: Engine) -> SiteStatus:
     """Return the status of this site at one moment: its sessions, links, receive queues, snapshots and log.
 
     The application needs no server for it, and reads its own database only. See `SiteStatus` for the parts;
-    `as_json()` gives the JSON of `lrq status --json`. Raises `NotInitializedError` without lrq's tables, and
-    `StoreUnavailableError` if the database cannot be used.
+    `as_json()` gives the JSON of `lrq status --json` without `troubles`. Raises `NotInitializedError` without lrq's
+    tables, and `StoreUnavailableError` if the database cannot be used.
 
     Example:
         >>> behind = [each for each in status(engine).sessions if each.applied_lag.seconds > 60]

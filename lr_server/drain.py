@@ -11,6 +11,7 @@ from queues.database import schema
 from queues.database.transactions import reading
 from queues.errors import PeerUnreachableError, UsageError, VersionLostError, WaitTimeoutError
 from queues.lineage import keeps, trace
+from queues.patience import patiently
 from queues.positions import Position, PositionToken
 from queues.send_log.history import branch_starts, end_covering, lineage
 from queues.send_log.known_sites import read_known
@@ -40,7 +41,8 @@ def drain(
     def is_over(missing: list[str]) -> bool:
         return not missing or goal.is_given_up
 
-    missing = poll(goal.missing, is_over, timeout=timeout, pause=_PAUSE, clock=clock)
+    look = patiently(goal.missing, lambda error: [str(error)], clock=clock)
+    missing = poll(look, is_over, timeout=timeout, pause=_PAUSE, clock=clock)
     if missing and goal.is_given_up and (missing := goal.missing()):
         raise PeerUnreachableError(f"not drained: {'; '.join(missing)}")
     if missing:

@@ -202,9 +202,10 @@ class LogReplicationServer:
         With *until*, the token of a transaction or a position, wait only for entries up to there. Both may be texts;
         that of a position is `<branch>@<number>`. Links that an operator has ended count once they are finished. The
         sessions of all servers of the site count. Raises `WaitTimeoutError`, which names the unfinished sessions.
-        Raises `PeerUnreachableError` at once if a session tries no more (`retry_forever`). Raises `VersionLostError`
-        for a lost transaction or position, `InvalidPositionError` for another text, and `UsageError` for the token of
-        another site.
+        Raises `PeerUnreachableError` at once if a session tries no more (`retry_forever`). Raises
+        `StoreUnavailableError` once the database has been away for a minute. Raises `VersionLostError` for a lost
+        transaction or position, `InvalidPositionError` for another text, and `UsageError` for the token of another
+        site.
         """
         if isinstance(until, str):
             until = parse_position(until) if "@" in until else PositionToken.parse(until)

@@ -97,14 +97,14 @@ def open_upstream(endpoint: str, credentials: Credentials | None, settle: Settle
     except ConfigurationError as error:
         return str(error)
     shared = channels.take(there.address, pems, channels.Lane.REPLACEABLE)
-    if not _is_reached(shared.channel):
+    if not _is_reached(shared):
         channels.give_back(shared, is_broken=True)
         return f"the server that stores requests, at {endpoint}, cannot be reached from here"
     return Upstream(shared, settle)
 
 
-def _is_reached(channel: grpc.Channel) -> bool:
-    """Wait until *channel* is connected; return False after the first failed attempt, and after `_CONNECT` seconds.
+def _is_reached(shared: channels.SharedChannel) -> bool:
+    """Wait until *shared* is connected; return False after the first failed attempt, and after `_CONNECT` seconds.
 
     The leader may have gone. Without a second attempt the producer soon asks the next server.
     """
@@ -114,13 +114,13 @@ def _is_reached(channel: grpc.Channel) -> bool:
         if state not in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
             told.put(state)
 
-    channel.subscribe(note, try_to_connect=True)
+    shared.watch(note)
     try:
         return told.get(timeout=_CONNECT) is grpc.ChannelConnectivity.READY
     except Empty:
         return False
     finally:
-        channel.unsubscribe(note)
+        shared.unwatch(note)
 
 
 class Forwarding:

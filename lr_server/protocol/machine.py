@@ -137,7 +137,7 @@ def _idle(state: Idle, event: SessionEvent) -> Step:
 def _disconnected(state: BackingOff | Failed, event: SessionEvent) -> Step:
     match event:
         case RetryDue():
-            return negotiate(state.attempt)
+            return negotiate(state.attempt, failure=state.reason)
         case GaveUp():
             return _give_up(state), ()
         case EndOrdered():

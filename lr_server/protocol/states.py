@@ -25,10 +25,14 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Negotiating:
-    """The source has asked for the sink's history. `outdated`: a newer snapshot request makes the source ask again."""
+    """The source has asked for the sink's history. `outdated`: a newer snapshot request makes the source ask again.
+
+    `failure` is the reason why the last attempt failed. A sink that stands still gives no other for a while.
+    """
 
     attempt: int = 0
     outdated: bool = False
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +186,8 @@ def describe(state: State) -> StatusText:  # noqa: C901 - one case a state
     match state:
         case Idle():
             return StatusText(SessionState.IDLE, "not started")
-        case Negotiating():
-            return StatusText(SessionState.NEGOTIATING, "")
+        case Negotiating(failure=failure):
+            return StatusText(SessionState.NEGOTIATING, f"the last try failed: {failure}" if failure else "")
         case BackingOff(reason=reason):
             return StatusText(SessionState.BACKING_OFF, reason)
         case RollingBack(to=to, reason=reason):

@@ -80,9 +80,12 @@ def ignored(state: State, why: IgnoreReason) -> Step:
     return state, (Ignored(why),)
 
 
-def negotiate(attempt: int, *before: Effect) -> Step:
-    """Negotiate after *attempt* failures in a row, once the effects *before* are carried out."""
-    return Negotiating(attempt), (*before, Negotiate())
+def negotiate(attempt: int, *before: Effect, failure: str = "") -> Step:
+    """Negotiate after *attempt* failures in a row, once the effects *before* are carried out.
+
+    *failure* is the reason of the last one.
+    """
+    return Negotiating(attempt, failure=failure), (*before, Negotiate())
 
 
 def await_snapshot(sync_id: str, reason: str, attempt: int, *before: Effect) -> Step:

@@ -50,6 +50,19 @@ def telling(done: str) -> Iterator[None]:
         raise NoError(f"{done}; stdout could not be written ({error.strerror})") from None
 
 
+@contextmanager
+def may_run_again(*, once: bool) -> Iterator[None]:
+    """With *once*, add to the error of a database that cannot be used: a new run loses nothing."""
+    from queues.errors import StoreUnavailableError
+
+    try:
+        yield
+    except StoreUnavailableError as error:
+        if not once:
+            raise
+        raise StoreUnavailableError(f"{error}; nothing is lost: run the command again") from error
+
+
 def exit_code(command: Callable[[], object], *, debug: bool, prints_last: bool = True) -> int:
     """Run *command* and return its exit code; print an error as one line on stderr, with *debug* also a traceback.
 

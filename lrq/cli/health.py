@@ -165,8 +165,9 @@ def _sessions(status: SiteStatus) -> Iterator[str]:
 
 def _unapplied(session: SessionStatus) -> str:
     lag = session.applied_lag
+    count = f"{'up to ' if lag.is_most else ''}{plural(lag.entries, 'entry', 'entries')}"
     return (
-        f"{session.destination} has not applied {plural(lag.entries, 'entry', 'entries')} of {session.client}, the "
+        f"{session.destination} has not applied {count} of {session.client}, the "
         f"oldest for {duration(lag.seconds)}: look at its subscriber, and run `lrq status` there"
     )
 

@@ -10,7 +10,6 @@ from lrq.cli.links import Link, read_links
 from lrq.cli.words import plural
 from queues import send_snapshot
 from queues.database.transactions import writing
-from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
 from queues.receive.forgotten import forget_queue
 from queues.receive.registry import ReceiveQueue
@@ -87,7 +86,7 @@ def forget(
     """Remove the sessions to *site*, its claims and its receive queues, of *client* or (None) of all clients.
 
     *ways* has "outgoing" for the links to the site, and "incoming" for the receive queues. Raises `NoError` if there
-    are none. Without *force*, a `ConfigurationError` names one that is not finished.
+    are none, and without *force* if one is not finished.
     """
     with writing(engine) as connection:
         found = read_links(connection).of(members_of([site], read_groups(connection)), client)
@@ -96,7 +95,7 @@ def forget(
         if not outgoing and not incoming:
             raise NoError(f"there is no link with {site}{_of(client)}")
         if not force and (problem := doubtful(outgoing, incoming, site)):
-            raise ConfigurationError(problem)
+            raise NoError(problem)
         _forget_links(connection, outgoing)
         for each in incoming:
             forget_queue(connection, each.queue)
@@ -112,8 +111,8 @@ def doubtful(outgoing: Iterable[Link], incoming: Iterable[StreamEnd], site: Site
     for link in outgoing:
         if not _may_be_forgotten(link):
             return (
-                f"the link of {link.key.client} to {site} is not finished ({link.reason}): run `lrq link end {site}` "
-                "and wait, or say --force"
+                f"the link of {link.key.client} to {site} is not finished ({link.reason}): {_way_to_end(link, site)}, "
+                "or say --force"
             )
     for each in incoming:
         if each.state is not StreamState.ENDED:
@@ -121,9 +120,19 @@ def doubtful(outgoing: Iterable[Link], incoming: Iterable[StreamEnd], site: Site
     return ""
 
 
+def _way_to_end(link: Link, site: SiteId) -> str:
+    if link.wish is not LinkWish.DRAINING:
+        return f"run `lrq link end {site}` and wait"
+    return "make the site a peer again and wait" if _is_inactive(link) else "wait"
+
+
+def _is_inactive(link: Link) -> bool:
+    return link.session is not None and link.session.state is SessionState.INACTIVE
+
+
 def _may_be_forgotten(link: Link) -> bool:
     if link.wish is LinkWish.RUNNING:
-        return link.session is not None and link.session.state is SessionState.INACTIVE
+        return _is_inactive(link)
     return link.wish is not LinkWish.DRAINING
 
 
@@ -143,8 +152,8 @@ def _forget_links(connection: Connection, outgoing: Sequence[Link]) -> None:
 
 def _wish_after(link: Link) -> LinkWish:
     """Return the wish after the link is forgotten: applications may still name a site that is no peer. Pure."""
-    is_gone = link.session is not None and link.session.state is SessionState.INACTIVE
-    return LinkWish.RELEASED if link.wish is LinkWish.RELEASED or (link.row is None and is_gone) else LinkWish.ENDED
+    is_released = link.wish is LinkWish.RELEASED or (link.row is None and _is_inactive(link))
+    return LinkWish.RELEASED if is_released else LinkWish.ENDED
 
 
 def _of(client: ClientName | None) -> str:

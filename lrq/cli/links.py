@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
+from lrq.cli.words import some
 from queues.clock import iso
 from queues.database.transactions import reading
 from queues.names import ClientName, SiteId
 from queues.receive.stream_ends import StreamEnd, stream_ends
-from queues.send_log.links import LinkRow, every_link
+from queues.send_log.links import LinkRow, closed_links, draining_links, every_link
 from queues.send_log.named_sites import named_sites
 from queues.send_log.port import SessionKey
 from queues.send_log.replica_members import read_groups
@@ -97,6 +98,28 @@ def list_links(engine: Engine) -> Links:
     """Return all links of the site."""
     with reading(engine, snapshot=True) as connection:
         return read_links(connection)
+
+
+def closed_warning(engine: Engine, site: SiteId) -> str | None:
+    """Return the sentence for a peer whose links have ended; None if all of its links run."""
+    with reading(engine) as connection:
+        closed = sorted(client for client, sites in closed_links(connection).items() if site in sites)
+    if not closed:
+        return None
+    links = (
+        f"the link of {closed[0]} to {site} has" if len(closed) == 1 else f"the links of {some(closed)} to {site} have"
+    )
+    return f"{links} ended, so new entries are refused: `lrq link begin {site}` accepts them again"
+
+
+def draining_warning(engine: Engine, site: SiteId) -> str | None:
+    """Return the sentence for a site that is no peer any more while links to it drain; None without such links."""
+    with reading(engine) as connection:
+        draining = sorted(key.client for key in draining_links(connection) if key.destination == site)
+    if not draining:
+        return None
+    links = f"the link of {draining[0]}" if len(draining) == 1 else f"the links of {some(draining)}"
+    return f"{links} to {site} cannot finish without the peer: add {site} again, and wait (`lrq link list`)"
 
 
 def _as_json(link: Link) -> dict[str, Any]:

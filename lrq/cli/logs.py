@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from typing import Any
+from typing import Any, Final
 
 from structlog.dev import ConsoleRenderer, plain_traceback
 
@@ -12,14 +12,26 @@ from queues.clock import iso
 from queues.logs import FIELDS
 from queues.words import traced
 
+_LOST: Final = "the connection is lost"
+
 
 def log_to_stderr(level: str, *, as_json: bool) -> None:
     """Log events of *level* and above to stderr; other libraries log warnings and errors only."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_is_news)
     handler.setFormatter(_JsonLines() if as_json else _Text(colors=sys.stderr.isatty()))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     for package in ("lrq", "lr_client", "lr_server"):
         logging.getLogger(package).setLevel(level.upper())
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell whether a record says more than an error that its cause raises anyway. Pure.
+
+    psycopg warns once more of a connection that is lost during a statement with many rows.
+    """
+    said = record.getMessage() if record.name == "psycopg" else ""
+    return not (said.startswith("error ignored terminating <psycopg.Pipeline") and said.endswith(_LOST))
 
 
 class _JsonLines(logging.Formatter):

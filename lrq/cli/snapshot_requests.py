@@ -16,7 +16,7 @@ from lrq.cli.words import one_line
 from queues import send_snapshot
 from queues.clock import iso, now_us
 from queues.database.transactions import reading
-from queues.errors import UsageError
+from queues.errors import SetupError, UsageError
 from queues.names import ClientName, client_name
 from queues.send_log.reads import clients_seen
 from queues.send_log.replica_members import read_groups
@@ -42,6 +42,20 @@ def provider_listing(engine: Engine) -> list[Provider]:
     """Return the latest snapshot provider of each client at this site."""
     with reading(engine) as connection:
         return send_snapshot.providers(connection)
+
+
+def no_provider(engine: Engine, client: str) -> str | None:
+    """Return the sentence for a request while no provider of *client* runs; None while one runs.
+
+    A role that may not read the providers gets no sentence.
+    """
+    try:
+        found = provider_listing(engine)
+    except SetupError:
+        return None
+    if any(each.alive for each in found if each.client == client):
+        return None
+    return f"no provider of client {client} is running, so the request waits: start one (`lrq provide`)"
 
 
 def provider_json(found: Provider) -> dict[str, Any]:

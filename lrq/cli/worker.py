@@ -13,11 +13,12 @@ from lr_client.subscriber.options import chosen_options
 from lr_client.subscriber.subscription import Subscription, subscribe
 from lr_server.metrics.registry_server import RegistryServer
 from lrq.cli.process.stop_signals import StopSignals
-from lrq.cli.waits.applied import Target, look, targets
+from lrq.cli.waits.applied import QueueProgress, Target, look, targets
 from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.logs import logger
 from queues.names import ClientName
+from queues.patience import patiently
 
 log = logger("lrq.work")
 
@@ -91,13 +92,16 @@ class Worker:
             signals.rest(_LOOK)
 
     def until_applied(self, signals: StopSignals, wanted: Sequence[Target], timeout: float) -> None:
-        """Work until all of *wanted* is applied or an entry was refused too often; at most *timeout* seconds."""
+        """Work until all of *wanted* is applied or an entry was refused too often; at most *timeout* seconds.
+
+        Raises `StoreUnavailableError` if the database cannot be used for `PATIENCE` seconds.
+        """
+        progress = patiently(lambda: look(self._engine, wanted), lambda _: None, clock=self._clock)
         deadline = self._clock.monotonic() + timeout
         while not signals.asked:
             self._tell()
-            found = look(self._engine, wanted)
-            is_over = all(each.reached for each in found) or any(each.refusal for each in found)
-            if is_over or self._clock.monotonic() >= deadline:
+            found = progress()
+            if (found is not None and _is_over(found)) or self._clock.monotonic() >= deadline:
                 return
             signals.rest(_LOOK)
 
@@ -117,6 +121,10 @@ class Worker:
 def present_targets(engine: Engine, listeners: Mapping[ClientName, RoutingQueueListener]) -> list[Target]:
     """Return the entries of now for `Worker.until_applied`; call before the worker begins."""
     return targets(engine, [(client, _tries(listener)) for client, listener in listeners.items()])
+
+
+def _is_over(found: Sequence[QueueProgress]) -> bool:
+    return all(each.reached for each in found) or any(each.refusal for each in found)
 
 
 def _tries(listener: RoutingQueueListener) -> int:

@@ -2,13 +2,14 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
 import grpc
 
+from queues.clock import SYSTEM_CLOCK
 from sink.transport.credentials import Pems
 
 _COMMON: Final = (
@@ -36,6 +37,9 @@ def _noticing_silence(after_ms: int, within_ms: int) -> tuple[tuple[str, int], .
 _REPLACEABLE_OPTIONS: Final = (*_COMMON, *_noticing_silence(3_000, 3_000))
 #: The options of every other connection.
 OPTIONS: Final = (*_COMMON, *_noticing_silence(10_000, 5_000))
+# gRPC's own thread looks at a watched connection for up to 0.4 seconds after `unwatch`. The thread prints a traceback
+# if the connection is closed meanwhile.
+_LAST_LOOK: Final = 2.0
 #: The longest sleep of a thread that waits for an answer, in seconds.
 LONGEST_SLEEP: Final = 5.0
 
@@ -84,6 +88,26 @@ class SharedChannel:
         self.key = key
         self.users = 0
         self.channel = _open(key.address, key.pems, options_of(key.lane))
+        self._close_from = 0.0
+
+    def watch(self, note: Callable[[grpc.ChannelConnectivity], None]) -> None:
+        """Connect, and tell *note* each state of the connection until `unwatch`."""
+        self.channel.subscribe(note, try_to_connect=True)
+
+    def unwatch(self, note: Callable[[grpc.ChannelConnectivity], None]) -> None:
+        """Tell *note* nothing more."""
+        self.channel.unsubscribe(note)
+        self._close_from = SYSTEM_CLOCK.monotonic() + _LAST_LOOK
+
+    def close(self) -> None:
+        """Close the connection without waiting; one that was watched is closed by another thread a moment later."""
+        left = self._close_from - SYSTEM_CLOCK.monotonic()
+        if left <= 0:
+            self.channel.close()
+            return
+        timer = threading.Timer(left, self.channel.close)
+        timer.daemon = True
+        timer.start()
 
 
 def _open(address: str, pems: Pems | None, options: Sequence[tuple[str, int]]) -> grpc.Channel:
@@ -116,7 +140,7 @@ def give_back(shared: SharedChannel, *, is_broken: bool) -> None:
         if (unused or is_broken) and _channels.get(shared.key) is shared:
             del _channels[shared.key]
     if unused:
-        shared.channel.close()
+        shared.close()
 
 
 def _leave_inherited() -> None:

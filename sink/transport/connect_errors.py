@@ -6,11 +6,12 @@ from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
 _OTHER_ADDRESSES: Final = "its certificate is for other addresses: use one of those, or issue one for this address"
 _NOT_TAKEN: Final = "it does not take the certificate shown to it: is that of the authority in its `tls_authority`?"
+_NOT_ISSUED: Final = "its certificate is not of the authority in `tls_authority`, or out of date"
 #: Parts of gRPC's text for a failed TLS handshake, and their meaning.
 _HANDSHAKE: Final = {
     "Hostname Verification": _OTHER_ADDRESSES,
     "is not in peer certificate": _OTHER_ADDRESSES,  # grpcio before 1.74
-    "CERTIFICATE_VERIFY_FAILED": "its certificate is not of the authority in `tls_authority`, or out of date",
+    "CERTIFICATE_VERIFY_FAILED": _NOT_ISSUED,
     "WRONG_VERSION_NUMBER": "it does not speak TLS: write tcp:// here, or tls:// in its `listen`",
     "_ALERT_": _NOT_TAKEN,
 }
@@ -30,3 +31,8 @@ def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> st
     # gRPC's text repeats itself for a failed connection; only its last part has the cause.
     _, failed, why = details.rpartition("Failed to connect to remote host: ")
     return why if failed else f"{status} ({details})"
+
+
+def is_about_certificates(words: str) -> bool:
+    """Tell whether *words* end with a reason that names a certificate: the server there runs."""
+    return words.endswith((_OTHER_ADDRESSES, _NOT_TAKEN, _NOT_ISSUED))

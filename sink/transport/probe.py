@@ -22,7 +22,7 @@ class SinkProbe:
             return
         pems = needed(credentials, endpoint).read() if isinstance(endpoint, TlsEndpoint) else None
         self._line = channels.take(endpoint.address, pems)
-        self._line.channel.subscribe(self._note, try_to_connect=True)
+        self._line.watch(self._note)
 
     def _note(self, state: grpc.ChannelConnectivity) -> None:
         self.reached = self.reached or state is grpc.ChannelConnectivity.READY
@@ -31,7 +31,7 @@ class SinkProbe:
         """Release the connection. May be called twice."""
         line, self._line = self._line, None
         if line is not None:
-            line.channel.unsubscribe(self._note)
+            line.unwatch(self._note)
             channels.give_back(line, is_broken=False)
 
 

@@ -184,6 +184,23 @@ def test_received_entries_that_are_not_applied_for_a_minute_are_unapplied(
     assert status_of(source, acked, applied).unapplied is unapplied
 
 
+def test_received_entries_that_are_trimmed_here_count_as_an_upper_bound_until_they_are_applied(source: SourceSite):
+    in_ticks_of_two(source, 4)
+    source.age(90)
+    with writing(source.engine) as connection:
+        connection.execute(update(log_head).values(trimmed_seq=6))
+    found = status_of(source, acked=8, applied=4)
+    assert (found.lag.entries, found.applied_lag.entries, found.applied_lag.is_most, found.unapplied) == (
+        0,
+        4,
+        True,
+        True,
+    )
+    kept = status_of(source, acked=8, applied=6)
+    assert (kept.applied_lag.entries, kept.applied_lag.is_most) == (1, False)
+    assert status_of(source, acked=8, applied=8).applied_lag == Lag()
+
+
 @pytest.mark.parametrize("state", ["backing off", "negotiating"])
 def test_a_site_without_a_connection_may_have_applied_more_than_it_has_told(source: SourceSite, state: str):
     in_ticks_of_two(source, 4)

@@ -12,6 +12,7 @@ from discovery.status import read_status
 from lrq.cli import link_actions
 from queues.errors import PeerUnreachableError
 from queues.names import SiteId
+from tests.absent_database import absent
 from tests.lrq.cli.command import lrq_process, served, spawn
 from tests.system.test_links import Writer, ended, session_state, wish
 from tests.system.world import QUICK, World
@@ -62,6 +63,22 @@ def test_a_bounded_run_ends_at_its_deadline_or_after_its_last_try(world: World, 
     done = lrq_process("serve", "--once", "--timeout", "60", *here)
     assert done.returncode == 3
     assert "no further try after 3 failures" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_bounded_run_goes_on_after_the_database_was_away_for_a_moment(world: World, tmp_path: Path) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    world.transmit("paris", b"x", to=["tokyo"])
+    here = paris(world, tmp_path, "ipc:///nowhere/lrq.sock")
+    with served("--once", *here, folder=tmp_path / "work") as server:
+        eventually(lambda: session_state(world) == "backing off")
+        with absent(world.site("paris")), pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(1.5)
+        paris(world, tmp_path, endpoint)
+        server.process.send_signal(signal.SIGHUP)
+        assert server.process.wait(60) == 0, server.log.read_text()
+    assert recorder.log("paris") == [b"x"]
 
 
 def test_a_bounded_run_warns_of_entries_for_a_site_that_is_no_peer(world: World, tmp_path: Path) -> None:

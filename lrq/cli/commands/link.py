@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from lrq.cli.command_group import command_group
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.options import Config, Database, Json, Site, Strict
 
 app = command_group("List links with other sites; end, begin or forget them.")
 
@@ -36,6 +36,7 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
 def end(
     destination: Other,
     client: Client = None,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -45,6 +46,7 @@ def end(
 
     A call that names SITE among its destinations is refused as a whole. `lrq link list` shows the progress.
     """
+    from lrq.cli.known_names import check_names
     from lrq.cli.link_actions import end as end_links
     from lrq.cli.output import emit
     from lrq.cli.place import opened
@@ -53,6 +55,7 @@ def end(
 
     there, of = site_id(destination), None if client is None else client_name(client)
     with opened(config, database, site) as here:
+        check_names(here, sites=[there], clients=[of] if of else [], strict=strict)
         ended = end_links(here.engine, there, of)
     if as_json:
         emit({"site": here.site, "ended": [key._asdict() for key in ended]})
@@ -114,8 +117,8 @@ def forget(
 ) -> None:
     """Remove the sessions with SITE, its receive queues, and its claim on old entries.
 
-    Only a finished link is forgotten, or that of a site outside `peers`. Run the command at both sites.
-    `lrq link begin` lets the link begin again.
+    Only a finished link is forgotten, or a running one of a site outside `peers`. Run the command at both sites.
+    `lrq link begin` lets the link begin again. Exit code 3 means that a link is not finished, or that there is none.
     """
     from lrq.cli.link_actions import forget as forget_links
     from lrq.cli.output import emit

@@ -64,8 +64,10 @@ def add_(
     """Add SITE to the table of peers, or give it another ENDPOINT; running servers follow within a second.
 
     The servers need `topology = "table"`. Sessions with a moved site connect again, and lose nothing.
+    A warning tells that links to SITE have ended; `lrq link begin` lets them begin again.
     """
     from lr_server.topology.table import add_peer
+    from lrq.cli.links import closed_warning
     from lrq.cli.place import opened, settings_of
     from queues import look_alikes, names
     from queues.database.peers import PeerRow
@@ -76,6 +78,8 @@ def add_(
         change = add_peer(here.engine, row, settings.own)
         for pair in look_alikes.look_alikes([here.site, row.site]):
             typer.echo(f"lrq: warning: {look_alikes.warning(pair)}", err=True)
+        if (words := closed_warning(here.engine, row.site)) is not None:
+            typer.echo(f"lrq: warning: {words}", err=True)
     warn_unused(settings.topology)
     done = "is added" if change.before is None else "has another endpoint now" if change.is_change else "is as it was"
     _tell(here.site, row.site, f"{row.site} {done}", change.version, is_change=change.is_change, as_json=as_json)
@@ -88,8 +92,10 @@ def remove(
     """Remove SITE from the table of peers; its sessions end, and its entries are kept for a while.
 
     The servers need `topology = "table"`. Without a session, entries for SITE wait for `unknown_retention_seconds`.
+    A warning tells that a link to SITE has not finished yet.
     """
     from lr_server.topology.table import drop_peer
+    from lrq.cli.links import draining_warning
     from lrq.cli.place import opened, settings_of
     from queues import names
 
@@ -97,9 +103,12 @@ def remove(
     with opened(config, database, site) as here:
         settings = settings_of(config, here)
         change = drop_peer(here.engine, name)
+        words = draining_warning(here.engine, name)
     if not change.is_change:
         raise NoError(f"{name} is no peer in the table: `lrq peer list` shows the peers")
     warn_unused(settings.topology)
+    if words is not None:
+        typer.echo(f"lrq: warning: {words}", err=True)
     _tell(here.site, name, f"{name} is removed", change.version, is_change=True, as_json=as_json)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lrq.cli.exit_codes import NoError
+from lrq.cli.exit_codes import NoError, may_run_again
 from lrq.cli.options import (
     AwaitTables,
     Config,
@@ -62,7 +62,8 @@ def provide(
     begins them again. A second signal ends the process at once. Several processes of one client take turns.
     With fewer than 5 connections, one snapshot is built at a time.
 
-    Exit code 3 with --once means that a snapshot failed three times, or was not complete in time.
+    Exit code 3 with --once means that a snapshot failed three times, or was not complete in time. A database that is
+    away for less than a minute does not end the run.
     """
     from discovery.object_reference import parse_reference
     from lr_client.sender import RoutingQueueSenderClient
@@ -80,7 +81,8 @@ def provide(
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     show_stacks_on_signal()
     pool, builds = provider_pool(max_connections)
-    with opened(config, database, site, pool=pool, role="provider", wait=await_tables) as here:
+    place = opened(config, database, site, pool=pool, role="provider", wait=await_tables)
+    with may_run_again(once=once), place as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         found = named_provider(reference)
         signals = StopSignals()
@@ -125,12 +127,17 @@ def _until_provided(
     """Wait until every request is served or has failed too often; return the requests of single sites."""
     from lrq.cli.waits.provided import pending
     from queues.clock import SYSTEM_CLOCK
+    from queues.patience import patiently
 
+    look = patiently(lambda: pending(engine, client), lambda _: None)
     deadline = SYSTEM_CLOCK.monotonic() + seconds
     while not signals.asked:
-        now = pending(engine, client)
-        wanted = wanted.expanded(now)
-        if not wanted.left(now) or wanted.failures(now) or SYSTEM_CLOCK.monotonic() >= deadline:
+        now = look()
+        if now is not None:
+            wanted = wanted.expanded(now)
+            if not wanted.left(now) or wanted.failures(now):
+                break
+        if SYSTEM_CLOCK.monotonic() >= deadline:
             break
         signals.rest(_LOOK)
     return wanted

@@ -70,7 +70,8 @@ def serve(
     takes over when another ends. Options replace settings of the file and the variables.
 
     With --once the server ends with exit code 0 once every site durably has everything that is committed now.
-    Exit code 3: not all is delivered in time, a signal came, or (retry_forever = false) a site cannot be reached.
+    Exit code 3: not all is delivered in time, a signal came, or (retry_forever = false) a site cannot be reached. A
+    database that is away for less than a minute does not end the run.
     """
     from sqlalchemy import make_url
 
@@ -119,14 +120,15 @@ def serve(
 def _deliver(server: "LogReplicationServer", until: str | None, timeout: float, *, as_json: bool) -> None:
     """Wait until all peers have the entries; raise `NoError` if they have not in time, or cannot be reached."""
     from lrq.cli import health
-    from lrq.cli.exit_codes import NoError
+    from lrq.cli.exit_codes import NoError, may_run_again
     from lrq.cli.output import emit
     from queues.clock import SYSTEM_CLOCK
     from queues.errors import PeerUnreachableError, WaitTimeoutError
 
     began = SYSTEM_CLOCK.monotonic()
     try:
-        server.drain(timeout, until=until)
+        with may_run_again(once=True):
+            server.drain(timeout, until=until)
     except (PeerUnreachableError, WaitTimeoutError) as error:
         raise NoError(str(error)) from error
     seconds = round(SYSTEM_CLOCK.monotonic() - began, 3)

@@ -42,13 +42,14 @@ def request(
 ) -> None:
     """Request a full snapshot for one site or for all; of several requests for a site, the newest counts.
 
+    A warning tells that no provider of the client runs; the request waits for one.
     Exit code 3 with --watch means that the snapshot failed, was cancelled, or was not applied in time.
     """
     from lr_client.snapshot.requests import request_global_snapshot_sync, request_snapshot_sync
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import opened
-    from lrq.cli.snapshot_requests import Follow, request_status
+    from lrq.cli.snapshot_requests import Follow, no_provider, request_status
     from queues.database.transactions import writing
 
     if (destination is None) is not for_all:
@@ -61,6 +62,8 @@ def request(
                 sync_id = request_global_snapshot_sync(connection, name, reason=reason)
             else:
                 sync_id = request_snapshot_sync(connection, name, destination, reason=reason)
+        if (words := no_provider(here.engine, name)) is not None:
+            typer.echo(f"lrq: warning: {words}", err=True)
         if watch:
             _watch(Follow(here.engine, sync_id), timeout, as_json=as_json)
         elif as_json:

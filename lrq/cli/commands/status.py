@@ -10,7 +10,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     """Show the status of a site: its server, log, sessions, snapshots and receive queues.
 
     The column *behind* counts entries that the other site has not acknowledged as durable. Exit code 3 means that a
-    part is stalled or failed; the last lines name it.
+    part is stalled or failed. The last lines name it, and so does `troubles` of --json.
     """
     from discovery.status import read_status
     from lrq.cli.doctor.sqlite_file import lacking_room
@@ -22,11 +22,12 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     with opened_to_read(config, database, site) as here:
         found = read_status(here.engine).without_messages()
         lacking = lacking_room(here.place.url)
+        wrong = [*lacking, *troubles(found)]
         if as_json:
-            emit(found.as_json())
+            emit(found.as_json() | {"troubles": wrong})
         else:
             console().print(status_view(found, where=here.place.shown, beside=lacking))
     if as_json:
         for words in lacking:
             typer.echo(f"lrq: warning: {words}", err=True)
-    return Exit.NO if lacking or troubles(found) else Exit.WELL
+    return Exit.NO if wrong else Exit.WELL

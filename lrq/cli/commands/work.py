@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrq.cli.exit_codes import NoError
+from lrq.cli.exit_codes import NoError, may_run_again
 from lrq.cli.options import (
     AwaitTables,
     Config,
@@ -56,7 +56,8 @@ def work(
     Modules are also found in the working directory. A signal lets the running call finish; a second signal ends the
     process at once. If several workers run for one client, one works; the others stand by and take over.
 
-    Exit code 3 with --once means that an entry was refused or parked, or not applied in time.
+    Exit code 3 with --once means that an entry was refused or parked, or not applied in time. A database that is away
+    for less than a minute does not end the run.
     """
     from discovery.object_reference import parse_reference
     from lrq.cli.application_objects import listeners_of
@@ -73,7 +74,9 @@ def work(
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     show_stacks_on_signal()
-    with opened(config, database, site, pool=worker_pool(max_connections), role="worker", wait=await_tables) as here:
+    pool = worker_pool(max_connections)
+    place = opened(config, database, site, pool=pool, role="worker", wait=await_tables)
+    with may_run_again(once=once), place as here:
         listeners = listeners_of(references)
         signals = StopSignals()
         wanted = present_targets(here.engine, listeners) if once else []

@@ -17,6 +17,7 @@ from queues.names import MAX_NAME_LENGTH
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, Refusal, SessionId
 from queues.words import cleaned
 from sink.protocol.versions import SPOKEN
+from sink.transport.connect_errors import is_about_certificates
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, TlsEndpoint, parse_endpoint
 from sink.transport.remote import RemoteSink
@@ -24,6 +25,7 @@ from sink.transport.remote import RemoteSink
 #: The seconds for the answer of one endpoint.
 PATIENCE: Final = 4.0
 _CURE: Final = "start its server, open its port, or correct `peers`"
+_CURE_OF_CERTIFICATES: Final = "docs/tls.md tells how to issue and renew certificates"
 
 
 def look(own: str, peer: str, text: str, credentials: Credentials | None, now: datetime) -> Iterator[Finding]:
@@ -50,7 +52,9 @@ def _reached(
     try:
         answer = sink.negotiate(NegotiateRequest(protocol=0, session=SessionId(source=own, sink=peer)))
     except (PeerUnreachableError, ProtocolError) as error:
-        return told(check, error, _CURE) if isinstance(error, ProtocolError) else problem(check, str(error), _CURE)
+        if isinstance(error, ProtocolError):
+            return told(check, error, _CURE)
+        return problem(check, str(error), _CURE_OF_CERTIFICATES if is_about_certificates(str(error)) else _CURE)
     finally:
         sink.close()
     return answered(check, peer, str(endpoint), answer)

@@ -100,7 +100,8 @@ def _server_cell(status: SiteStatus, session: SessionStatus) -> list[str]:
 
 
 def _unapplied_words(lag: Lag) -> str:
-    return f"not applied: {number(lag.entries)}, oldest {duration(lag.seconds)}"
+    most = "up to " if lag.is_most else ""
+    return f"not applied: {most}{number(lag.entries)}, oldest {duration(lag.seconds)}"
 
 
 def snapshots_table(status: SiteStatus) -> Table:

@@ -140,6 +140,16 @@ def test_the_status_names_the_reason_of_a_wait():
     )
 
 
+def test_a_further_try_shows_why_the_last_one_failed_until_the_sink_answers():
+    state = after(LogEntrySync(BASE), PeerLost("no answer"), RetryDue())
+    words = ("negotiating", "the last try failed: no answer")
+    assert describe(state) == words
+    assert describe(after(state, SnapshotRequested("s", "wanted"))) == words
+    again = after(state, Negotiated(Resume(BASE, 100, "why")), SnapshotRequested("s", "wanted"))
+    assert describe(after(Idle(), Started())) == ("negotiating", "")
+    assert "no answer" not in describe(again).detail
+
+
 @given(st.lists(st.sampled_from(sorted(EVENTS)), max_size=30))
 def test_a_stopped_session_has_no_more_effects(names: list[str]):
     state = after(Idle(), Started(), StopRequested())

@@ -55,10 +55,12 @@ def test_owed_entries_without_a_server_are_trouble(alive: bool):
     assert troubles(a_site(owners=owners)) == []
 
 
-def test_entries_that_a_destination_does_not_apply_are_trouble():
-    stale = a_session(acked_seq=9, applied_seq=2, applied_lag=Lag(500, 10, 79_200.0), unapplied=True)
+@pytest.mark.parametrize(("is_most", "count"), [(False, "500 entries"), (True, "up to 500 entries")])
+def test_entries_that_a_destination_does_not_apply_are_trouble(is_most: bool, count: str):
+    lag = Lag(500, 10, 79_200.0, is_most=is_most)
+    stale = a_session(acked_seq=9, applied_seq=2, applied_lag=lag, unapplied=True)
     assert troubles(a_site(owners=SERVED, sessions=(stale,))) == [
-        "tokyo has not applied 500 entries of policy, the oldest for 22h 00m: look at its subscriber, "
+        f"tokyo has not applied {count} of policy, the oldest for 22h 00m: look at its subscriber, "
         "and run `lrq status` there"
     ]
 

@@ -86,16 +86,26 @@ def test_a_link_that_is_not_finished_is_forgotten_only_by_force(link, source: So
     if is_ended:
         link("end", "tokyo")
     refused = link("forget", "tokyo")
-    assert refused.code == 1
+    assert refused.code == 3
+    cure = "wait" if is_ended else "run `lrq link end tokyo` and wait"
     assert refused.error == (
-        "the link of policy to tokyo is not finished (log-entry sync: live): run `lrq link end tokyo` and wait, or "
-        "say --force"
+        f"the link of policy to tokyo is not finished (log-entry sync: live): {cure}, or say --force"
     )
     assert link("forget", "tokyo", "--force").code == 0
     assert wishes(source) == {("policy", "tokyo"): "ended"}
     assert sessions(source) == {("policy", "lima"), ("tenant", "lima")}
     (tokyo,) = [each for each in link("list", "--json").json["links"] if each["destination"] == "tokyo"]
     assert (tokyo["state"], tokyo["session"]) == ("forgotten", None)
+
+
+def test_a_link_that_drained_when_its_site_was_removed_names_the_way_to_its_end(link, source: SourceSite):
+    link("end", "lima", "--client", "policy")
+    refused = link("forget", "lima", "--client", "policy")
+    assert (refused.code, refused.error) == (
+        3,
+        "the link of policy to lima is not finished (inactive: the site is not among the peers of the server): "
+        "make the site a peer again and wait, or say --force",
+    )
 
 
 def test_a_link_that_does_not_exist_is_no_answer(link, source: SourceSite):

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import exc
+from sqlalchemy import Engine, exc, text
 
 from lrq.cli.logs import log_to_stderr
 
@@ -38,3 +38,20 @@ def test_an_error_that_another_library_logs_has_no_values_of_a_statement(
     assert "ValueError: taken" in logged
     assert "a secret" not in logged
     assert not as_json or json.loads(logged)["exception"].startswith("Traceback")
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_connection_lost_among_many_rows_is_told_by_its_error_alone(site: Engine, capsys: pytest.CaptureFixture[str]):
+    with site.begin() as connection:
+        connection.execute(text("CREATE TABLE rules (id INTEGER PRIMARY KEY)"))
+    log_to_stderr("debug", as_json=False)
+    with site.connect() as connection:
+        mine = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        with site.connect() as other:
+            other.execute(text("SELECT pg_terminate_backend(:mine, 10000)"), {"mine": mine})
+        with pytest.raises(exc.OperationalError):
+            connection.execute(text("INSERT INTO rules VALUES (:id)"), [{"id": n} for n in range(3)])
+    assert capsys.readouterr().err == ""
+    logging.getLogger("psycopg").warning("error ignored terminating %r: %s", "<psycopg.Pipeline>", "another one")
+    assert "another one" in capsys.readouterr().err

@@ -7,7 +7,12 @@ from sqlalchemy import Engine, text
 
 from queues.database import grants, servers
 from queues.database.grantees import Grantee
+from queues.database.transactions import writing
 from queues.leadership import TopologyFacts
+from queues.names import ClientName, SiteId
+from queues.send_log.links import set_wish
+from queues.send_log.port import SessionKey
+from queues.states import LinkWish
 from tests.lrq.cli.command import Command
 from tests.system import roles
 
@@ -164,6 +169,39 @@ def test_file_and_table_may_disagree_and_the_setting_decides(lrq: Command, file:
 def test_a_name_that_looks_like_the_site_s_own_is_warned_about(lrq: Command, file: Path) -> None:
     added = lrq("peer", "add", "Paris", TOKYO)
     assert (added.code, ["look alike" in each for each in added.warnings]) == (0, [True])
+
+
+@pytest.mark.parametrize("topology", ["table", "file"])
+def test_a_peer_whose_link_has_ended_is_added_with_a_warning(lrq: Command, file: Path, topology: str) -> None:
+    file.write_text(file.read_text().replace('"table"', f'"{topology}"'))
+    lrq("link", "end", "tokyo", "--client", "policy")
+    added = lrq("peer", "add", "tokyo", TOKYO)
+    assert (added.code, added.warnings[0]) == (
+        0,
+        "the link of policy to tokyo has ended, so new entries are refused: `lrq link begin tokyo` accepts them again",
+    )
+    lrq("link", "end", "tokyo", "--client", "tenant")
+    again = lrq("peer", "add", "tokyo", TOKYO)
+    assert again.warnings[0].startswith(
+        "the links of policy and tenant to tokyo have ended, so new entries are refused"
+    )
+    lrq("link", "begin", "tokyo")
+    assert not any("ended" in each for each in lrq("peer", "add", "tokyo", TOKYO).warnings)
+
+
+def test_a_peer_is_removed_with_a_warning_while_its_link_drains(lrq: Command, file: Path, site: Engine) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    lrq("link", "end", "tokyo", "--client", "policy")
+    removed = lrq("peer", "remove", "tokyo")
+    assert (removed.code, removed.out, removed.warnings) == (
+        0,
+        "tokyo is removed; version 3 of the peers\n",
+        ["the link of policy to tokyo cannot finish without the peer: add tokyo again, and wait (`lrq link list`)"],
+    )
+    lrq("peer", "add", "tokyo", TOKYO)
+    with writing(site) as connection:
+        set_wish(connection, [SessionKey(ClientName("policy"), SiteId("tokyo"))], LinkWish.ENDED)
+    assert lrq("peer", "remove", "tokyo").warnings == []
 
 
 def test_the_list_names_the_servers_that_follow_other_peers(lrq: Command, file: Path, site: Engine) -> None:

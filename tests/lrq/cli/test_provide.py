@@ -14,6 +14,7 @@ from queues import send_snapshot
 from queues.database.transactions import writing
 from queues.names import ClientName
 from queues.send_snapshot import SnapshotState
+from tests.absent_database import absent
 from tests.lr_client.snapshot.providing import by_id, payloads_of, ready, request
 from tests.lrq.cli.command import ended, lrq_process, spawn
 from tests.waiting import eventually
@@ -159,6 +160,20 @@ def test_once_ends_with_code_3_after_the_timeout(app: Engine):
     assert done.stderr == (
         b"lrq: not provided after 0.2 s: the request for every site waits for the site's server, run `lrq serve`\n"
     )
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_once_goes_on_after_the_database_was_away_for_a_moment(app: Engine, elsewhere: Path):
+    (sync_id,) = request(app, "tokyo")
+    command = ("provide", f"{APPLICATION}:held", "--once", *at(app))
+    process = spawn(*command, cwd=elsewhere, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    eventually((elsewhere / "inside").exists)
+    with absent(app), pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.5)
+    (elsewhere / "go").touch()
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"policy: 1 snapshot provided\n"), err.decode()
+    assert payloads_of(app, sync_id) == [b"Lima", b"Oslo"]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,22 @@ def test_a_request_for_one_site_is_stored_and_prints_its_id(snapshot, source: So
     assert (found.sync_id, found.state, found.reason) == (done.out.strip(), "requested", "the table was repaired")
 
 
+def test_a_request_without_a_provider_is_stored_with_a_warning(snapshot, source: SourceSite):
+    done = snapshot("request", "tokyo", "--client", "policy")
+    assert (done.code, done.warnings) == (
+        0,
+        ["no provider of client policy is running, so the request waits: start one (`lrq provide`)"],
+    )
+    assert newest(source.engine).sync_id == done.out.strip()
+    assert len(snapshot("request", "--all", "--client", "policy", "--json").warnings) == 1
+
+
+def test_a_request_with_a_provider_brings_no_warning(snapshot, source: SourceSite, provided: Provider):
+    eventually(lambda: snapshot("list", "--json").json["providers"])
+    done = snapshot("request", "tokyo", "--client", "policy")
+    assert (done.code, done.warnings) == (0, [])
+
+
 def test_a_request_for_every_site_is_one_request(snapshot, source: SourceSite):
     facts = snapshot("request", "--all", "--client", "policy", "--json").json
     assert (facts["destination"], facts["state"]) == ("*", "requested")

@@ -82,13 +82,15 @@ def test_a_full_disk_of_a_sqlite_file_is_trouble(status, monkeypatch: pytest.Mon
     assert "✗ 1 trouble" in done.out
     assert re.search(r"has room for .* only: free some space", done.out)
     assert "only: free some space" in facts.warnings[0]
+    assert facts.json["troubles"] == facts.warnings
 
 
 def test_json_equals_the_status_of_the_server(status, source: SourceSite):
     source.transmit(b"x", to=["tokyo"])
     source.session("tokyo", source.tick())
-    facts, expected = status("--json").json, read_status(source.engine).as_json()
-    assert facts | {"at": ""} == expected | {"at": ""}
+    done, expected = status("--json"), read_status(source.engine).as_json()
+    facts = done.json
+    assert facts | {"at": ""} == expected | {"at": "", "troubles": []}
     assert facts["sessions"][0]["acked_seq"] == 1
 
 
@@ -184,6 +186,7 @@ def test_entries_without_a_server_are_trouble(status, source: SourceSite):
     assert done.code == 3
     assert "no server works for this site, though it owes entries: run `lrq serve`" in done.out
     assert "1 in no tick yet" in done.out
+    assert status("--json").json["troubles"][0].startswith("no server works for this site, though it owes entries")
     leases.acquire(source.engine, "server", "me", 60)
     assert status().code == 0
 

@@ -16,6 +16,7 @@ from sqlalchemy import Engine, text
 
 from lrq.cli.place import worker_pool
 from queues.receive.parked import parked, retry_parked
+from tests.absent_database import absent
 from tests.conftest import NewSite
 from tests.lr_client.subscriber.applying import applied, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -208,6 +209,27 @@ def test_once_ends_with_code_3_after_the_timeout(lima: Engine, tokyo: Arrivals, 
     done = once(lima, APPLY, "--timeout", "0.5")
     assert (done.returncode, done.stdout) == (3, b"policy: 0 entries applied\n")
     assert done.stderr.startswith(b"lrq: not applied after 0.5 s: policy from tokyo is applied up to 0 of 1")
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_once_goes_on_after_the_database_was_away_for_a_moment(lima: Engine, tokyo: Arrivals, elsewhere: Path):
+    tokyo.tick([b"e1"], [b"hold"], [b"e2"])
+    process = spawn("work", APPLY, "--once", *at(lima), cwd=elsewhere, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    eventually((elsewhere / "inside").exists)
+    with absent(lima):
+        (elsewhere / "go").touch()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"policy: 3 entries applied\n"), err.decode()
+    assert story(lima) == ["e1", "hold", "e2"]
+
+
+@pytest.mark.parametrize("options", [(), ("--once",)])
+def test_a_database_out_of_reach_ends_a_run_which_may_be_repeated(options: tuple[str, ...]):
+    done = lrq_process("work", APPLY, *options, "--database", "postgresql+psycopg://lrq@127.0.0.1:1/lima")
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"; nothing is lost: run the command again\n") is bool(options), done.stderr
 
 
 def test_a_timeout_without_once_and_a_wrong_listener_are_one_line_errors(lima: Engine):

@@ -281,6 +281,7 @@ def test_a_dead_peer_is_told(lrq: Command, site: Engine) -> None:
         endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         found = Examined(lrq, "--config", write("paris.toml", site, "paris", tokyo=endpoint))
     assert f"{endpoint} cannot be reached" in found.problem("peer tokyo")
+    assert found.problem("peer tokyo").endswith("start its server, open its port, or correct `peers`")
 
 
 def test_a_host_that_has_no_address_is_told(lrq: Command, site: Engine) -> None:
@@ -339,6 +340,8 @@ def test_an_ended_certificate_of_a_peer_is_a_problem(
     assert found.code == 3
     assert any("out of date" in each for each in said)
     assert any("was valid until" in each for each in said)
+    (cure,) = [each["cure"] for each in found.all if "out of date" in each["sentence"]]
+    assert cure == "docs/tls.md tells how to issue and renew certificates"
 
 
 @pytest.mark.parametrize(
