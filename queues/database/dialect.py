@@ -1,6 +1,7 @@
 """The `Dialect` port: the operations that differ between databases; see `queues.database.dialects` for the choice.
 
-The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts` and `Standbys`.
+The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts`, `Standbys` and
+`Following`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from sqlalchemy import (
 )
 
 from queues.database.cuts_port import Cuts
+from queues.database.followed_rows import FollowedRows
 from queues.database.setup_port import Setup
 from queues.database.standby_facts import StandbyFacts
 
@@ -193,5 +195,17 @@ class Standbys(Protocol):
         ...
 
 
-class Dialect(Statements, Transactions, Setup, Cuts, Standbys, Protocol):
+class Following(Protocol):
+    """The tables that clients follow by triggers."""
+
+    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
+        """Return the queries of the rows for *site* that *client* follows, in the order of the tables' names.
+
+        Until the end of the transaction, all values have the same texts as in the entries. None for a database that
+        has no `lrq_follow`.
+        """
+        ...
+
+
+class Dialect(Statements, Transactions, Setup, Cuts, Standbys, Following, Protocol):
     """Everything that differs between the databases, except the stores of the queues."""

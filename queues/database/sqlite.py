@@ -28,6 +28,7 @@ from queues.clock import now_us
 from queues.database import sqlite_statements, tables
 from queues.database.borrowed import engine_over
 from queues.database.dialect import Statement
+from queues.database.followed_rows import FollowedRows
 from queues.database.grantees import Grantee
 from queues.database.sqlite_cuts import SqliteCuts
 from queues.database.sqlite_locks import (
@@ -247,6 +248,10 @@ class SqliteDialect(SqliteCuts):
         return "file"
 
     standby_setting: Final[ColumnElement[str]] = literal_column("''", Text())
+
+    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:  # noqa: ARG002
+        """Return None: SQLite has no `lrq_follow`."""
+        return None
 
     def standbys(self, connection: Connection) -> StandbyFacts | None:  # noqa: ARG002
         """Return None: a file has no standby servers."""

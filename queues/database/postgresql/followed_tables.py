@@ -1,0 +1,80 @@
+"""The tables that clients follow by the triggers of `lrq_follow`."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection, text
+
+from queues.database.followed_rows import FollowedRows
+
+
+class PostgresqlFollowing:
+    """See `queues.database.dialect.Following`."""
+
+    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
+        """Read the triggers of the tables, and set for the transaction what the triggers set."""
+        tables = [table for table in _followed(connection, client) if table.is_for(site)]
+        connection.execute(_SAME_TEXTS).close()
+        return [table.rows(connection, site) for table in tables]
+
+
+class _Followed(NamedTuple):
+    """One followed table, with the arguments of its trigger."""
+
+    name: str
+    is_partitioned: bool
+    kind: str
+    destinations: str
+    followed_as: str
+
+    def is_for(self, site: str) -> bool:
+        return self.kind == _BY_COLUMN or site in self.destinations.split(",")
+
+    def rows(self, connection: Connection, site: str) -> FollowedRows:
+        """Return the query of the rows for *site*."""
+        # A trigger of a partitioned table fires for its partitions, but no trigger for the tables that inherit.
+        only = "" if self.is_partitioned else "ONLY "
+        place = _literal(connection, self.followed_as if self.is_partitioned else self.name)
+        # A table may have a column `t`, so the row is `t.*`.
+        entry = f"json_build_object('table', {place}, 'op', 'insert', 'row', row_to_json(t.*))"
+        query = _escaped(f"SELECT {entry}::text AS entry FROM {only}{self.name} AS t")  # noqa: S608 - quoted names
+        if self.kind != _BY_COLUMN:
+            return FollowedRows(query, {})
+        wanted = _escaped(_NAMES_SITE.format(column=_literal(connection, self.destinations)))
+        return FollowedRows(f"{query} WHERE {wanted} = :site)", {"site": site})
+
+
+def _followed(connection: Connection, client: str) -> Iterator[_Followed]:
+    for name, is_partitioned, arguments in connection.execute(_TRIGGERS).all():
+        own, *settings = [each.decode() for each in bytes(arguments).split(b"\0")][:4]
+        if own == client:
+            yield _Followed(name, is_partitioned, *settings)
+
+
+def _literal(connection: Connection, words: str) -> str:
+    return str(connection.execute(text("SELECT quote_literal(:words)"), {"words": words}).scalar_one())
+
+
+def _escaped(sql: str) -> str:
+    return sql.replace(":", "\\:")
+
+
+_BY_COLUMN: Final = "column"
+_SAME_TEXTS: Final = text(
+    "SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, YMD', true), "
+    "set_config('intervalstyle', 'postgres', true), set_config('bytea_output', 'hex', true), "
+    "set_config('extra_float_digits', '1', true)"
+)
+_TRIGGERS: Final = text(
+    "SELECT format('%I.%I', n.nspname, c.relname), c.relkind = 'p', t.tgargs FROM pg_trigger t "
+    "JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE t.tgfoid = to_regprocedure('lrq_follow_row()') AND t.tgparentid = 0 AND t.tgenabled <> 'D' "
+    'ORDER BY n.nspname, c.relname COLLATE "C"'
+)
+# The column holds text with commas, or text[]: as the trigger reads it.
+_NAMES_SITE: Final = (
+    "EXISTS (SELECT FROM jsonb_array_elements_text(CASE jsonb_typeof(to_jsonb(t.*) -> {column}) "
+    "WHEN 'array' THEN to_jsonb(t.*) -> {column} "
+    "WHEN 'string' THEN to_jsonb(string_to_array(to_jsonb(t.*) ->> {column}, ',')) ELSE '[]' END) AS n (name) "
+    "WHERE btrim(n.name)"
+)
