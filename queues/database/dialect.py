@@ -1,7 +1,7 @@
 """The `Dialect` port: the operations that differ between databases; see `queues.database.dialects` for the choice.
 
 The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts`, `Standbys` and
-`Following`.
+`FollowTriggers`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -195,7 +195,7 @@ class Standbys(Protocol):
         ...
 
 
-class Following(Protocol):
+class FollowTriggers(Protocol):
     """The tables that clients follow by triggers."""
 
     def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
@@ -207,5 +207,5 @@ class Following(Protocol):
         ...
 
 
-class Dialect(Statements, Transactions, Setup, Cuts, Standbys, Following, Protocol):
+class Dialect(Statements, Transactions, Setup, Cuts, Standbys, FollowTriggers, Protocol):
     """Everything that differs between the databases, except the stores of the queues."""

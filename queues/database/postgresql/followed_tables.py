@@ -8,11 +8,11 @@ from sqlalchemy import Connection, text
 from queues.database.followed_rows import FollowedRows
 
 
-class PostgresqlFollowing:
-    """See `queues.database.dialect.Following`."""
+class PostgresqlFollowTriggers:
+    """See `queues.database.dialect.FollowTriggers`."""
 
     def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
-        """Read the triggers of the tables, and set for the transaction what the triggers set."""
+        """Read the triggers of the tables, and give the transaction their settings."""
         tables = [table for table in _followed(connection, client) if table.is_for(site)]
         connection.execute(_SAME_TEXTS).close()
         return [table.rows(connection, site) for table in tables]
