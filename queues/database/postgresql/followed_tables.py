@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from queues.database.followed_rows import FollowedRows
 
@@ -34,13 +34,14 @@ class _Followed(NamedTuple):
         """Return the query of the rows for *site*."""
         # A trigger of a partitioned table fires for its partitions, but no trigger for the tables that inherit.
         only = "" if self.is_partitioned else "ONLY "
-        place = _literal(connection, self.followed_as if self.is_partitioned else self.name)
+        place = _quoted(connection, _TEXT, self.followed_as if self.is_partitioned else self.name)
         # A table may have a column `t`, so the row is `t.*`.
         entry = f"json_build_object('table', {place}, 'op', 'insert', 'row', row_to_json(t.*))"
         query = _escaped(f"SELECT {entry}::text AS entry FROM {only}{self.name} AS t")  # noqa: S608 - quoted names
         if self.kind != _BY_COLUMN:
             return FollowedRows(query, {})
-        wanted = _escaped(_NAMES_SITE.format(column=_literal(connection, self.destinations)))
+        # By its name, so that the query fails once the column is gone, as the trigger does.
+        wanted = _escaped(_NAMES_SITE.format(column=_quoted(connection, _NAME, self.destinations)))
         return FollowedRows(f"{query} WHERE {wanted} = :site)", {"site": site})
 
 
@@ -51,8 +52,8 @@ def _followed(connection: Connection, client: str) -> Iterator[_Followed]:
             yield _Followed(name, is_partitioned, *settings)
 
 
-def _literal(connection: Connection, words: str) -> str:
-    return str(connection.execute(text("SELECT quote_literal(:words)"), {"words": words}).scalar_one())
+def _quoted(connection: Connection, quote: TextClause, words: str) -> str:
+    return str(connection.execute(quote, {"words": words}).scalar_one())
 
 
 def _escaped(sql: str) -> str:
@@ -60,6 +61,8 @@ def _escaped(sql: str) -> str:
 
 
 _BY_COLUMN: Final = "column"
+_TEXT: Final = text("SELECT quote_literal(:words)")
+_NAME: Final = text("SELECT quote_ident(:words)")
 _SAME_TEXTS: Final = text(
     "SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, YMD', true), "
     "set_config('intervalstyle', 'postgres', true), set_config('bytea_output', 'hex', true), "
@@ -73,8 +76,8 @@ _TRIGGERS: Final = text(
 )
 # The column holds text with commas, or text[]: as the trigger reads it.
 _NAMES_SITE: Final = (
-    "EXISTS (SELECT FROM jsonb_array_elements_text(CASE jsonb_typeof(to_jsonb(t.*) -> {column}) "
-    "WHEN 'array' THEN to_jsonb(t.*) -> {column} "
-    "WHEN 'string' THEN to_jsonb(string_to_array(to_jsonb(t.*) ->> {column}, ',')) ELSE '[]' END) AS n (name) "
+    "EXISTS (SELECT FROM (SELECT to_jsonb(t.{column})) AS v (named), "
+    "jsonb_array_elements_text(CASE jsonb_typeof(v.named) WHEN 'array' THEN v.named "
+    "WHEN 'string' THEN to_jsonb(string_to_array(v.named #>> '{{}}', ',')) ELSE '[]' END) AS n (name) "
     "WHERE btrim(n.name)"
 )

@@ -107,6 +107,17 @@ def test_a_site_gets_the_rows_whose_column_names_it(site: Engine, kind: str, val
     assert [row["id"] for _, row in rows(provided(site, "lima"))] == [1, 2]
 
 
+def test_a_column_of_destinations_that_is_gone_fails_the_snapshot_instead_of_leaving_out_rows(site: Engine):
+    run(
+        site,
+        "CREATE TABLE orders (id int, branch text)",
+        "INSERT INTO orders VALUES (1, 'tokyo')",
+        "SELECT lrq_follow('orders', client => 'policy', destinations_column => 'branch')",
+        "ALTER TABLE orders DROP COLUMN branch",
+    )
+    assert refusal(site, FollowedTables()).startswith("query 1 has failed (UndefinedColumn: ")
+
+
 def test_a_partitioned_table_has_the_name_of_its_entries_and_heirs_are_left_out(site: Engine, reader: Reader):
     run(
         site,
