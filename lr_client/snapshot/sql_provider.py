@@ -78,10 +78,10 @@ def transmit_queries(context: SnapshotContext, connection: Connection, queries: 
         with _told(number):
             connection.execute(query.plan(), query.parameters).close()
     for number, query in enumerate(queries, start=1):
-        _transmit(context, connection, query, f"query {number} of {len(queries)}", number)
+        _transmit(context, connection, query, number, len(queries))
 
 
-def _transmit(context: SnapshotContext, connection: Connection, query: SqlQuery, words: str, number: int) -> None:
+def _transmit(context: SnapshotContext, connection: Connection, query: SqlQuery, number: int, of: int) -> None:
     # The cursor on the server is closed also after an error, which the garbage collector would do too late.
     with closing(_pages(connection, query, number)) as pages:
         count = 0
@@ -91,7 +91,7 @@ def _transmit(context: SnapshotContext, connection: Connection, query: SqlQuery,
                 context.attempt.check()
                 encoded.append((query.encode(row), query.key_of(row)))
             count += len(rows)
-            context.attempt.add_many(encoded, f"{words}: {count:,} rows")
+            context.attempt.add_many(encoded, f"query {number} of {of}: {count:,} rows")
 
 
 def _pages(connection: Connection, query: SqlQuery, number: int) -> Generator[list[SqlRow], None, None]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from queues.blocks import decode_entries
+from queues.blocks import EntryColumns, decode_entries
 from queues.entry_headers import text_size
 from queues.errors import CorruptFrameError, NeedsFullSyncError
 from queues.wire.replication_pb2 import Block
@@ -74,16 +74,7 @@ class LogEntries:
         self.end_seq = packed.end_seq
         self.first = packed.end_seq - packed.row_count + 1
         self.size = packed.size
-        try:
-            block = Block.FromString(packed.block)
-            columns = decode_entries(block, block.plain_size)
-            if len(columns.payloads) < packed.end_seq - packed.start_seq:
-                raise CorruptFrameError(f"the block has only {len(columns.payloads)} rows")
-        except (CorruptFrameError, DecodeError) as error:
-            raise NeedsFullSyncError(
-                f"the entries from {self.first} to {self.end_seq} are damaged where they are stored ({error}): "
-                "request a snapshot"
-            ) from error
+        columns = self._unpacked(packed)
         kept = slice(self.first - packed.start_seq - 1, packed.end_seq - packed.start_seq)
         first_of_tick = packed.tick_seq + 1
         no_texts = [None] * packed.row_count
@@ -108,6 +99,19 @@ class LogEntries:
         if columns.headers:
             more = (text_size(text) if text else 0 for text in headers)
             self._bytes = [size + added for size, added in zip(self._bytes, more, strict=True)]
+
+    def _unpacked(self, packed: ReceivedBlock) -> EntryColumns:
+        try:
+            block = Block.FromString(packed.block)
+            columns = decode_entries(block, block.plain_size)
+            if len(columns.payloads) < packed.end_seq - packed.start_seq:
+                raise CorruptFrameError(f"the block has only {len(columns.payloads)} rows")
+        except (CorruptFrameError, DecodeError) as error:
+            raise NeedsFullSyncError(
+                f"the entries from {self.first} to {self.end_seq} are damaged where they are stored ({error}): "
+                "request a snapshot"
+            ) from error
+        return columns
 
     def rows(self, after: int, upto: int) -> list[ReceivedRow]:
         """Return the entries with `after < seq <= upto`."""
