@@ -1,7 +1,8 @@
 """Objects that are no engine, session or connection are refused in one sentence, by every front."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +32,35 @@ FRONTS: dict[str, Callable[[Any], object]] = {
 }
 
 
-def wrong_engines(file: Path) -> dict[str, Any]:
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """Close the connections that a test opens."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def wrong_engines(file: Path, opened: ExitStack) -> dict[str, Any]:
     """Return objects that users mistake for an engine, by the words that name the right object."""
     engine, url = create_engine("sqlite://"), f"sqlite+aiosqlite:///{file}"
+    opened.callback(engine.dispose)
+    raw = opened.enter_context(closing(sqlite3.connect(file)))
     return {
-        "needs an engine, not a Connection: pass `connection.engine`": engine.connect(),
+        "needs an engine, not a Connection: pass `connection.engine`": opened.enter_context(engine.connect()),
         "needs an engine, not a Session: pass `session.get_bind()`": Session(engine),
         "needs an engine, not an AsyncEngine: this part of lrq works in threads": create_async_engine(url),
         "needs an engine, not an AsyncSession: this part": AsyncSession(create_async_engine(url)),
         "works in threads, and the engine is asynchronous: make one": create_async_engine(url).sync_engine,
-        "needs an engine, not a sqlite3.Connection: make one with queues.create_engine": sqlite3.connect(file),
+        "needs an engine, not a sqlite3.Connection: make one with queues.create_engine": raw,
         "needs an engine, not a NoneType: make one with": None,
         "needs an engine, not the class Engine: make one with": Engine,
     }
 
 
 @pytest.mark.parametrize("front", FRONTS)
-def test_every_front_refuses_another_object_than_an_engine_in_one_sentence(front: str, tmp_path: Path) -> None:
-    for words, given in wrong_engines(tmp_path / "x.db").items():
+def test_every_front_refuses_another_object_than_an_engine_in_one_sentence(
+    front: str, tmp_path: Path, opened: ExitStack
+) -> None:
+    for words, given in wrong_engines(tmp_path / "x.db", opened).items():
         with pytest.raises(UsageError) as raised:
             FRONTS[front](given)
         assert str(raised.value).startswith(front)
@@ -73,21 +85,25 @@ def test_an_engine_of_another_driver_is_refused_with_the_url_to_write() -> None:
     assert require_engine(engine, "exactly_once", of_any_database=True) is engine
 
 
-def wrong_sessions(file: Path) -> dict[str, Any]:
+def wrong_sessions(file: Path, opened: ExitStack) -> dict[str, Any]:
     """Return objects that users mistake for a session, by the words of the refusal."""
     engine, url = create_engine("sqlite://"), f"sqlite+aiosqlite:///{file}"
     return {
         "pass its Session or Connection, not an Engine": engine,
         "pass its Session or Connection, not an AsyncEngine": create_async_engine(url),
         "the session is asynchronous": AsyncSession(create_async_engine(url)),
-        "pass its Session or Connection, not a sqlite3.Connection": sqlite3.connect(file),
+        "pass its Session or Connection, not a sqlite3.Connection": opened.enter_context(
+            closing(sqlite3.connect(file))
+        ),
         "pass its Session or Connection, not a sessionmaker": sessionmaker(engine),
         "pass its Session or Connection, not a str": "sqlite:///paris.db",
     }
 
 
-def test_requests_for_snapshots_refuse_another_object_than_a_session_in_one_sentence(tmp_path: Path) -> None:
-    for words, given in wrong_sessions(tmp_path / "x.db").items():
+def test_requests_for_snapshots_refuse_another_object_than_a_session_in_one_sentence(
+    tmp_path: Path, opened: ExitStack
+) -> None:
+    for words, given in wrong_sessions(tmp_path / "x.db", opened).items():
         for call in (
             lambda given: _client.request_snapshot_sync(given, "tokyo"),
             _client.request_global_snapshot_sync,

@@ -1,6 +1,7 @@
 """A SQLite file that is replaced while a process works with it."""
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,11 +19,12 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def paris(file: Path) -> Engine:
+def paris(file: Path) -> Iterator[Engine]:
     engine = queues.create_engine(f"sqlite:///{file}")
     with engine.begin() as connection:
         queues.upgrade(connection, site_id="paris")
-    return engine
+    yield engine
+    engine.dispose()
 
 
 def replace(file: Path, tmp_path: Path) -> None:
@@ -44,8 +46,10 @@ def test_a_process_that_has_opened_a_file_does_not_work_beside_its_copy(
     for _ in range(3):
         with pytest.raises(StoreUnavailableError, match=r"^/.*paris.db was replaced or removed"), writing(paris):
             pass
-    with reading(queues.create_engine(f"sqlite:///{file}")) as connection:
+    new = queues.create_engine(f"sqlite:///{file}")
+    with reading(new) as connection:
         assert connection.execute(text("SELECT site_id FROM lrq_site")).scalar_one() == "paris"
+    new.dispose()
 
 
 def test_a_removed_file_is_not_made_anew(paris: Engine, file: Path) -> None:

@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -33,10 +33,11 @@ class HandClock(SystemClock):
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
+def engine(tmp_path: Path) -> Iterator[Engine]:
     engine = queues.create_engine(f"sqlite:///{tmp_path / 'paris.db'}")
     queues.initialize(engine, site_id="paris")
-    return engine
+    yield engine
+    engine.dispose()
 
 
 @pytest.mark.parametrize("held", [0.0004, 0.01, 0.054, 1.0])
