@@ -3,13 +3,20 @@
 See docs/design.md, "Payload once".
 """
 
+import threading
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from queues.errors import DestinationsError
 from queues.names import SET_SEPARATOR, ClientName, SiteId, site_id
+from queues.weighted_cache import WeightedCache
+
+#: Sets of up to so many names are remembered by their number, which limits their bytes too.
+_FEW: Final = 32
+#: The most names of larger sets in memory. Each takes up to 250 bytes.
+MAX_REMEMBERED_NAMES: Final = 65_536
 
 
 class DestinationSet(NamedTuple):
@@ -17,6 +24,10 @@ class DestinationSet(NamedTuple):
 
     number: int
     text: str
+
+
+_large: Final[WeightedCache[tuple[ClientName, tuple[str, ...]], DestinationSet]] = WeightedCache(MAX_REMEMBERED_NAMES)
+_guard: Final = threading.Lock()
 
 
 def destination_set(client: ClientName, destinations: Iterable[str]) -> DestinationSet:
@@ -27,7 +38,7 @@ def destination_set(client: ClientName, destinations: Iterable[str]) -> Destinat
     """
     names = _collected(destinations)
     try:
-        return _interned(client, names)
+        return _interned(client, names) if len(names) <= _FEW else _remembered(client, names)
     except TypeError:
         # A name that cannot be hashed is none.
         for name in names:
@@ -54,6 +65,23 @@ def _collected(destinations: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _interned(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
+    """Return a set of few names, such as nearly each entry has."""
+    return _made(client, destinations)
+
+
+def _remembered(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
+    """Return a set of many names; sets may be so large that their number limits no memory."""
+    with _guard:
+        found = _large.get((client, destinations))
+    if found is None:
+        found = _made(client, destinations)
+        with _guard:
+            _large.put((client, destinations), found, len(destinations))
+            _large.trim()
+    return found
+
+
+def _made(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
     if not destinations:
         raise DestinationsError("name at least one destination")
     text = SET_SEPARATOR.join(sorted({site_id(name) for name in destinations}))
