@@ -22,7 +22,7 @@ log = logger("lrq.server")
 
 
 class StopWatch:
-    """Watches the block of a stop in a thread of its own: each thread of the server may wait for a lock meanwhile."""
+    """Watches the block of a stop in a thread of its own, since all others may wait for locks."""
 
     def __init__(self, engines: ServerEngines, clock: Clock) -> None:
         self._engines = engines

@@ -23,13 +23,13 @@ class PostgresqlLockWaits:
     def end_waits(self, connection: Connection, waits: Collection[LockWait]) -> None:
         """End the connections.
 
-        A cancelled statement would be no alternative: if the lock comes meanwhile, the order may end the wait of a
-        commit for its standby servers, and the commit would look durable.
+        To cancel the statements would be unsafe. The lock may come meanwhile, and a commit wait for standby servers. An
+        order to cancel would end that wait, and the commit would look durable.
         """
         connection.execute(_END, {"numbers": [wait.number for wait in waits]})
 
 
-# Behind a pooler the number may be that of another connection, so the names must be equal too, apart from the role.
+# Behind a pooler a number may be that of another connection. So the names must be equal too, without their last word.
 _OWN: Final = """
     a.pid = ANY(CAST(:numbers AS integer[])) AND a.usename = current_user AND a.datname = current_database()
     AND regexp_replace(a.application_name, ' [a-z]+$', '')
