@@ -34,8 +34,11 @@ class Forwarded(NamedTuple):
 class Upstream:
     """A stream to the leader; its replies settle the requests in their order."""
 
-    def __init__(self, shared: channels.SharedChannel, settle: Settle) -> None:
+    def __init__(self, shared: channels.SharedChannel, endpoint: str, settle: Settle) -> None:
         self._shared = shared
+        self._endpoint = endpoint
+        #: Why the stream takes no request, once `send` returns False.
+        self.problem = "the server that stores requests ended the stream: try again"
         self._settle = settle
         self._unanswered: deque[Forwarded] = deque()
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
@@ -93,7 +96,8 @@ class Upstream:
             # the connection is surely alive, and other streams go on with it.
             broken = not self._is_done
             if is_unread(error):
-                broken, refusal = False, _turned_away(error)
+                self.problem = _turned_away(self._endpoint, error)
+                broken, refusal = False, Refusal(pb.ProduceRefusal.NOT_LEADER, self.problem, 0, self._endpoint)
         finally:
             with self._guard:
                 self._is_over = True
@@ -103,9 +107,9 @@ class Upstream:
             channels.give_back(self._shared, is_broken=broken)
 
 
-def _turned_away(error: grpc.RpcError) -> Refusal:
+def _turned_away(endpoint: str, error: grpc.RpcError) -> str:
     reason = error.details() if isinstance(error, grpc.Call) else ""
-    return Refusal(pb.ProduceRefusal.FULL, f"the server that stores requests takes no further stream now: {reason}")
+    return f"the server that stores requests takes no further stream from here ({reason}): send them to {endpoint}"
 
 
 def open_upstream(endpoint: str, credentials: Credentials | None, settle: Settle) -> Upstream | str:
@@ -119,7 +123,7 @@ def open_upstream(endpoint: str, credentials: Credentials | None, settle: Settle
     if not _is_reached(shared):
         channels.give_back(shared, is_broken=True)
         return f"the server that stores requests, at {endpoint}, cannot be reached from here"
-    return Upstream(shared, settle)
+    return Upstream(shared, endpoint, settle)
 
 
 def _is_reached(shared: channels.SharedChannel) -> bool:
@@ -161,7 +165,7 @@ class Forwarding:
         if isinstance(opened, str):
             return opened
         self._upstream, self._endpoint = opened, endpoint
-        return "" if opened.send(sent) else "the server that stores requests ended the stream: try again"
+        return "" if opened.send(sent) else opened.problem
 
     def close(self) -> None:
         """End the stream to the leader, if there is one."""
