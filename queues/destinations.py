@@ -3,20 +3,16 @@
 See docs/design.md, "Payload once".
 """
 
-import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from queues.errors import DestinationsError
 from queues.names import SET_SEPARATOR, ClientName, SiteId, site_id
-from queues.weighted_cache import WeightedCache
 
-#: Sets of up to so many names are remembered by their number, which limits their bytes too.
-_FEW: Final = 32
-#: The most names of larger sets in memory. Each takes up to 250 bytes.
-MAX_REMEMBERED_NAMES: Final = 65_536
+# The most names of a set, and the most sets of that size in memory. A number of sets alone would limit no bytes.
+_SIZES: Final = ((32, 4096), (1_024, 64), (16_384, 4))
 
 
 class DestinationSet(NamedTuple):
@@ -24,10 +20,6 @@ class DestinationSet(NamedTuple):
 
     number: int
     text: str
-
-
-_large: Final[WeightedCache[tuple[ClientName, tuple[str, ...]], DestinationSet]] = WeightedCache(MAX_REMEMBERED_NAMES)
-_guard: Final = threading.Lock()
 
 
 def destination_set(client: ClientName, destinations: Iterable[str]) -> DestinationSet:
@@ -38,7 +30,7 @@ def destination_set(client: ClientName, destinations: Iterable[str]) -> Destinat
     """
     names = _collected(destinations)
     try:
-        return _interned(client, names) if len(names) <= _FEW else _remembered(client, names)
+        return _maker(len(names))(client, names)
     except TypeError:
         # A name that cannot be hashed is none.
         for name in names:
@@ -63,29 +55,22 @@ def _collected(destinations: Iterable[str]) -> tuple[str, ...]:
         raise DestinationsError(f"destinations must be a collection of site ids, not {kind}: write ['tokyo']") from None
 
 
-@lru_cache(maxsize=4096)
-def _interned(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
-    """Return a set of few names, such as nearly each entry has."""
-    return _made(client, destinations)
-
-
-def _remembered(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
-    """Return a set of many names; sets may be so large that their number limits no memory."""
-    with _guard:
-        found = _large.get((client, destinations))
-    if found is None:
-        found = _made(client, destinations)
-        with _guard:
-            _large.put((client, destinations), found, len(destinations))
-            _large.trim()
-    return found
-
-
 def _made(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
     if not destinations:
         raise DestinationsError("name at least one destination")
     text = SET_SEPARATOR.join(sorted({site_id(name) for name in destinations}))
     return DestinationSet(set_number(client, text), text)
+
+
+_REMEMBERING: Final = tuple((names, lru_cache(maxsize=sets)(_made)) for names, sets in _SIZES)
+
+
+def _maker(names: int) -> Callable[[ClientName, tuple[str, ...]], DestinationSet]:
+    """Return the function that makes a set of so many *names*; the largest sets are made anew each time."""
+    for most, made in _REMEMBERING:
+        if names <= most:
+            return made
+    return _made
 
 
 def set_number(client: ClientName, text: str) -> int:
