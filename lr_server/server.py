@@ -22,6 +22,7 @@ from lr_server.site_roles import SiteRoles
 from lr_server.site_topology import followed_topology
 from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
+from lr_server.stop_watch import StopWatch
 from lr_server.topology.followed import FollowedTopology
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.migrations import require
@@ -146,7 +147,14 @@ class LogReplicationServer:
             raise
 
     def stop(self) -> None:
-        """Finish the current work, leave it to other servers, and stop listening. May be called twice."""
+        """Finish the current work, leave it to other servers, and stop listening. May be called twice.
+
+        A stop that waits for locks of others tells them in the log, and ends its own waiting statements soon.
+        """
+        with StopWatch(self._engines, self._clock):
+            self._stop()
+
+    def _stop(self) -> None:
         self._health.begin_stop()
         local.withdraw(self._settings.site, self._writer)
         self._replays.stop()

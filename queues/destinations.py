@@ -3,13 +3,16 @@
 See docs/design.md, "Payload once".
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from queues.errors import DestinationsError
 from queues.names import SET_SEPARATOR, ClientName, SiteId, site_id
+
+# The most names of a set, and the most sets of that size in memory. A number of sets alone would limit no bytes.
+_SIZES: Final = ((32, 4096), (1_024, 64), (16_384, 4))
 
 
 class DestinationSet(NamedTuple):
@@ -27,7 +30,7 @@ def destination_set(client: ClientName, destinations: Iterable[str]) -> Destinat
     """
     names = _collected(destinations)
     try:
-        return _interned(client, names)
+        return _maker(len(names))(client, names)
     except TypeError:
         # A name that cannot be hashed is none.
         for name in names:
@@ -52,12 +55,22 @@ def _collected(destinations: Iterable[str]) -> tuple[str, ...]:
         raise DestinationsError(f"destinations must be a collection of site ids, not {kind}: write ['tokyo']") from None
 
 
-@lru_cache(maxsize=4096)
-def _interned(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
+def _made(client: ClientName, destinations: tuple[str, ...]) -> DestinationSet:
     if not destinations:
         raise DestinationsError("name at least one destination")
     text = SET_SEPARATOR.join(sorted({site_id(name) for name in destinations}))
     return DestinationSet(set_number(client, text), text)
+
+
+_REMEMBERING: Final = tuple((names, lru_cache(maxsize=sets)(_made)) for names, sets in _SIZES)
+
+
+def _maker(names: int) -> Callable[[ClientName, tuple[str, ...]], DestinationSet]:
+    """Return the function that makes a set of so many *names*; the largest sets are made anew each time."""
+    for most, made in _REMEMBERING:
+        if names <= most:
+            return made
+    return _made
 
 
 def set_number(client: ClientName, text: str) -> int:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lr_server.feed.held_sets import HeldSets
 from lr_server.feed.reader import Reader
 from lr_server.feed.routed_tick import RoutedTick, without_rows
 from lr_server.feed.throttle import FlowControl, Outbox, leaving
@@ -46,6 +47,7 @@ class LiveFeed:
         self._ticks: deque[RoutedTick] = deque()
         self._readers: dict[SessionKey, Reader] = {}
         self._size = 0
+        self._sets = HeldSets()
         self._newest: Tick | None = None
         self._open = True
         # The tick that was prepared last, and is not published yet.
@@ -92,7 +94,7 @@ class LiveFeed:
         with self._changed:
             live.is_published = True
             self._ticks.append(live)
-            self._size += live.size
+            self._size += live.size + self._sets.add(live.sets)
             self._newest = taken.tick
             self._tell(live, has_rows)
             while self._open and self._size > self._limit and len(self._ticks) > 1:
@@ -162,7 +164,7 @@ class LiveFeed:
 
     def _drop_oldest(self) -> None:
         oldest = self._ticks.popleft()
-        self._size -= oldest.size
+        self._size -= oldest.size + self._sets.remove(oldest.sets)
         oldest.is_published = False
 
     def _grow(self, live: RoutedTick, added: int) -> None:

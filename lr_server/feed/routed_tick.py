@@ -1,7 +1,7 @@
 """One tick of the live feed: its rows, routed and encoded once for all sessions that are owed the same."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from lr_server.feed.router import RoutedRows, after_cut, encoded, owed_rows, owed_sets
@@ -33,6 +33,11 @@ class RoutedTick:
     def has(self, taken: TickRows) -> bool:
         """Return whether this object was made of *taken*."""
         return self._taken is taken
+
+    @property
+    def sets(self) -> Collection[frozenset[SiteId]]:
+        """The destinations of each set of the rows."""
+        return self._taken.sets.values()
 
     @property
     def is_held(self) -> bool:

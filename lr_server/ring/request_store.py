@@ -14,7 +14,7 @@ from lr_server.protocol.agreement.history import TickMark
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError, UsageError
-from queues.positions import PositionToken
+from queues.positions import Position, PositionToken
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.port import TickLimits
 from queues.send_log.producers import Last, Place, ProducerKey, Production, RequestVerdict, StoreOutcome
@@ -113,17 +113,17 @@ class RingStore:
         answerable = self._await_all(stored, until)
         return self._proven(self._told(decided, answerable, stored.reason), end.generation, until)
 
-    def place(self, key: ProducerKey, last: Last) -> Place:  # noqa: ARG002
-        """See the port. The transaction is durable if its tick is on enough disks, as far as the member knows."""
+    def places(self, asked: Sequence[tuple[ProducerKey, Last]]) -> list[Place]:
+        """See the port. A transaction is durable if its tick is on enough disks, as far as the member knows."""
         with reading(self._engine) as connection:
-            found = place_of(connection, PositionToken.parse(last.token))
-        if found is None:
-            return Place(is_durable=False)
-        position, tick = found
-        return Place(self._member.await_answerable(TickMark(*tick), 0.0), position)
+            found = [place_of(connection, PositionToken.parse(last.token)) for _, last in asked]
+        return [Place(is_durable=False) if each is None else self._place(*each) for each in found]
 
     def close(self) -> None:
         """Do nothing: the store holds no connection."""
+
+    def _place(self, position: Position, tick: tuple[int, int]) -> Place:
+        return Place(self._member.await_answerable(TickMark(*tick), 0.0), position)
 
     def _offer(self, decided: DecidedRequests, end: TickMark, until: float) -> _Stored:
         """Offer the ticks in order; the member declines one that would not follow the one before."""

@@ -1,7 +1,7 @@
 """The `Dialect` port: the operations that differ between databases; see `queues.database.dialects` for the choice.
 
-The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts`, `Standbys` and
-`FollowTriggers`.
+The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts`, `Standbys`,
+`LockWaits` and `FollowTriggers`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from queues.database.cuts_port import Cuts
 from queues.database.followed_rows import FollowedRows
+from queues.database.lock_waits import LockWaits
 from queues.database.setup_port import Setup
 from queues.database.standby_facts import StandbyFacts
 
@@ -207,5 +208,5 @@ class FollowTriggers(Protocol):
         ...
 
 
-class Dialect(Statements, Transactions, Setup, Cuts, Standbys, FollowTriggers, Protocol):
+class Dialect(Statements, Transactions, Setup, Cuts, Standbys, LockWaits, FollowTriggers, Protocol):
     """Everything that differs between the databases, except the stores of the queues."""

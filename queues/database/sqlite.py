@@ -1,7 +1,7 @@
 """The dialect of SQLite, in WAL mode."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from sqlalchemy import (
     event,
     literal_column,
 )
+from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from queues.clock import now_us
 from queues.database import sqlite_statements, tables
@@ -30,6 +31,7 @@ from queues.database.borrowed import engine_over
 from queues.database.dialect import Statement
 from queues.database.followed_rows import FollowedRows
 from queues.database.grantees import Grantee
+from queues.database.lock_waits import LockWait
 from queues.database.sqlite_cuts import SqliteCuts
 from queues.database.sqlite_locks import (
     BEGIN_IMMEDIATE,
@@ -256,6 +258,17 @@ class SqliteDialect(SqliteCuts):
     def standbys(self, connection: Connection) -> StandbyFacts | None:  # noqa: ARG002
         """Return None: a file has no standby servers."""
         return None
+
+    def number(self, driver: DBAPIConnection) -> int | None:  # noqa: ARG002
+        """Return None: each wait for a lock has a limit."""
+        return None
+
+    def lock_waits(self, connection: Connection, numbers: Collection[int]) -> list[LockWait]:  # noqa: ARG002
+        """Return nothing."""
+        return []
+
+    def end_waits(self, connection: Connection, waits: Collection[LockWait]) -> None:
+        """Do nothing."""
 
 
 DIALECT = SqliteDialect()

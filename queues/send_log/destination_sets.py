@@ -8,7 +8,6 @@ A set keeps the destinations of entries as text. The members of a set are the si
 group of replicas stands for its sites (`queues.send_log.replica_sets`).
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,13 +20,15 @@ from queues.errors import DataLossError
 from queues.names import SiteId
 from queues.replica_groups import owed_sites
 from queues.send_log.replica_members import read_groups
+from queues.weighted_cache import WeightedCache
 
 #: The largest number of shared sets.
 MAX_SHARED = 4_096
 #: A new set with at least so many rows in one tick is shared at once.
 _MANY_ROWS = 8
-#: The largest number of sets in memory.
-_MAX_REMEMBERED = 16_384
+#: The most names of sets in memory, where each set counts as some names more.
+MAX_REMEMBERED_NAMES = 131_072
+_NAMES_MORE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class SetDictionary:
     """Records the sets of each tick. Not for several threads."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[int, _Known] = OrderedDict()
+        self._known: WeightedCache[int, _Known] = WeightedCache(MAX_REMEMBERED_NAMES)
         self._shared_count: int | None = None
 
     def recall(self, sightings: Iterable[Sighting]) -> dict[int, frozenset[SiteId]] | None:
@@ -66,8 +67,6 @@ class SetDictionary:
         found = {sighting.number: self._known.get(sighting.number) for sighting in sightings}
         if not all(known is not None and known.shared for known in found.values()):
             return None
-        for number in found:
-            self._known.move_to_end(number)
         return {number: known.destinations for number, known in found.items() if known is not None}
 
     def record(self, connection: Connection, sightings: Iterable[Sighting], seq: int) -> dict[int, frozenset[SiteId]]:
@@ -78,16 +77,15 @@ class SetDictionary:
         """
         seen = {sighting.number: sighting for sighting in sightings}
         self._load(connection, [number for number in seen if number not in self._known])
-        for sighting in seen.values():
-            known = self._known.get(sighting.number)
+        found: dict[int, frozenset[SiteId]] = {}
+        for number, sighting in seen.items():
+            known = self._known.get(number)
             if known is None:
-                self._add(connection, sighting, seq)
+                known = self._add(connection, sighting, seq)
             elif not known.shared:
-                self._see_again(connection, sighting, known, seq)
-            self._known.move_to_end(sighting.number)
-        found = {number: self._known[number].destinations for number in seen}
-        while len(self._known) > _MAX_REMEMBERED:
-            self._known.popitem(last=False)
+                known = self._see_again(connection, sighting, known, seq)
+            found[number] = known.destinations
+        self._known.trim()
         return found
 
     def forget(self) -> None:
@@ -101,7 +99,7 @@ class SetDictionary:
             rows = connection.execute(chosen).all()
             owed = _owed(connection, [row.number for row in rows])
             for row in rows:
-                self._known[row.number] = _Known(frozenset(owed[row.number]), row.shared)
+                self._remember(row.number, _Known(frozenset(owed[row.number]), row.shared))
 
     def _room(self, connection: Connection) -> bool:
         if self._shared_count is None:
@@ -109,7 +107,7 @@ class SetDictionary:
             self._shared_count = connection.execute(counted).scalar_one()
         return self._shared_count < MAX_SHARED
 
-    def _add(self, connection: Connection, sighting: Sighting, seq: int) -> None:
+    def _add(self, connection: Connection, sighting: Sighting, seq: int) -> _Known:
         number, client, text = sighting.number, sighting.client, sighting.text
         if text is None:
             raise DataLossError(
@@ -125,19 +123,23 @@ class SetDictionary:
         connection.execute(
             insert(tag_set_members), [{"client": client, "destination": name, "tag_set": number} for name in names]
         )
-        self._remember(number, frozenset(names), shared=shared)
+        return self._counted(number, _Known(frozenset(names), shared))
 
-    def _see_again(self, connection: Connection, sighting: Sighting, known: _Known, seq: int) -> None:
+    def _see_again(self, connection: Connection, sighting: Sighting, known: _Known, seq: int) -> _Known:
         shared, own = self._room(connection), tag_sets.c.number == sighting.number
         if connection.execute(update(tag_sets).where(own).values(shared=shared, last_seq=seq)).rowcount:
-            self._remember(sighting.number, known.destinations, shared=shared)
-        else:  # the set was trimmed with its last entries
-            self._add(connection, sighting, seq)
+            return self._counted(sighting.number, _Known(known.destinations, shared))
+        # The set was trimmed with its last entries.
+        return self._add(connection, sighting, seq)
 
-    def _remember(self, number: int, destinations: frozenset[SiteId], *, shared: bool) -> None:
-        self._known[number] = _Known(destinations, shared)
-        if shared and self._shared_count is not None:
+    def _counted(self, number: int, known: _Known) -> _Known:
+        self._remember(number, known)
+        if known.shared and self._shared_count is not None:
             self._shared_count += 1
+        return known
+
+    def _remember(self, number: int, known: _Known) -> None:
+        self._known.put(number, known, _NAMES_MORE + len(known.destinations))
 
 
 def sightings(rows: Iterable[tuple[str, int, str | None]]) -> list[Sighting]:

@@ -108,7 +108,7 @@ class Place(NamedTuple):
 
 
 class Store(Protocol):
-    """Stores requests of producers; only `place` is for several threads."""
+    """Stores requests of producers; only `places` is for several threads."""
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         """Store each of *requests* as a transaction for its receivers, in order; return the result of each.
@@ -122,8 +122,11 @@ class Store(Protocol):
         """Whether outcomes are durable when `store` returns, with their positions; otherwise the next tick decides."""
         ...
 
-    def place(self, key: ProducerKey, last: Last) -> Place:
-        """Return where the last entry of a request stands that *key* has stored; for any thread."""
+    def places(self, asked: Sequence[tuple[ProducerKey, Last]]) -> list[Place]:
+        """Return where the last entry of each request stands that a producer has stored, in order; for any thread.
+
+        The caller asks for a limited number of at least one request.
+        """
         ...
 
     def close(self) -> None:

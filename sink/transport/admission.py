@@ -1,5 +1,7 @@
 """Let a call in: take a slot for it, or end it with the reason why there is none."""
 
+from typing import Final
+
 import grpc
 
 from queues.logs import logger
@@ -7,6 +9,9 @@ from sink.transport.call_slots import CallSlot, CallSlots
 from sink.transport.peer_identity import caller_of
 
 log = logger("lrq.sink")
+
+#: Stands in the trailing metadata of a call that was turned away: none of its messages was read.
+_UNREAD: Final = ("lrq-unread", "1")
 
 
 def entered(slots: CallSlots, context: grpc.ServicerContext) -> CallSlot:
@@ -19,5 +24,11 @@ def entered(slots: CallSlots, context: grpc.ServicerContext) -> CallSlot:
     if not isinstance(slot, CallSlot):
         if slots.is_news():
             log.warning("callers are turned away", reason=slot)
+        context.set_trailing_metadata((_UNREAD,))
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, slot)
     return slot
+
+
+def is_unread(error: grpc.RpcError) -> bool:
+    """Return whether the server says that it has read no message of the call that ended with *error*."""
+    return isinstance(error, grpc.Call) and _UNREAD in (error.trailing_metadata() or ())

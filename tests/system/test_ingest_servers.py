@@ -1,5 +1,7 @@
 """Several servers of one site take requests; the one that leads the log stores them."""
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 import trustme
 
 from lr_server import LogReplicationServer
+from lr_server.ingest import servicer
 from queues.wire import ingest_pb2 as pb
 from tests.certificates import issued
 from tests.system.raw_producer import RawProducer, request
@@ -130,3 +133,39 @@ def test_a_certificate_names_the_producer_and_the_site_may_forward_for_others(wo
     with RawProducer(other.endpoints[0], meter) as producer:
         (reply,) = producer.send([request(1, b"x", producer="meter-1")])
         assert reply.position.seq == 1
+
+
+def questions(enough: threading.Event) -> Iterator[pb.ProduceRequest]:
+    """Yield questions now and then, so that the stream stays open."""
+    while not enough.wait(0.2):
+        yield request(0)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_request_that_the_leader_turns_away_unread_is_sent_to_the_leader_itself(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as few:
+        few.setattr(servicer, "STREAMS_PER_CALLER", 2)
+        leader = world.server("paris", ingest=True, producers={"*": {}})
+    other = world.server("paris", ingest=True, producers={"*": {}})
+    told(world, leader)
+    enough = threading.Event()
+    with RawProducer(leader.endpoints[0]) as direct, RawProducer(other.endpoints[0]) as producer:
+        held = [direct.stream(questions(enough)) for _ in range(2)]
+        for each in held:
+            next(each)
+        (reply,) = producer.send([request(1, b"a"), request(2, b"b")])
+        assert (reply.sequence, reply.refusal.kind) == (1, Kind.NOT_LEADER)
+        assert "as many as one caller may have" in reply.refusal.reason
+        assert reply.leader == leader.endpoints[0]
+        enough.set()
+        for each in held:
+            assert all(not reply.HasField("refusal") for reply in each)
+
+        def stored() -> bool:
+            # The leader may count an ended stream for a moment still.
+            again = producer.send([request(1, b"a"), request(2, b"b")])
+            return [reply.position.seq for reply in again] == [1, 2]
+
+        eventually(stored)

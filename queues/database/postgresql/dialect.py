@@ -25,6 +25,7 @@ from queues.database.postgresql.answers import executed
 from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
 from queues.database.postgresql.followed_tables import PostgresqlFollowTriggers
+from queues.database.postgresql.lock_waits import PostgresqlLockWaits
 from queues.database.postgresql.pipeline import exchange
 from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.postgresql.setup import PostgresqlSetup
@@ -36,7 +37,12 @@ _NOW = text(f"SELECT {_PRESENT}")
 
 
 class PostgresqlDialect(
-    PostgresqlTransactions, PostgresqlSetup, PostgresqlCuts, PostgresqlStandbys, PostgresqlFollowTriggers
+    PostgresqlTransactions,
+    PostgresqlSetup,
+    PostgresqlCuts,
+    PostgresqlStandbys,
+    PostgresqlLockWaits,
+    PostgresqlFollowTriggers,
 ):
     """See `queues.database.dialect.Dialect`; this class has the statements, its base classes the rest."""
 

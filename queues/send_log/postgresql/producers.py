@@ -7,22 +7,20 @@ its own, which one message carries. After an error, each request of the group is
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, Engine, exc, text
+from sqlalchemy import Connection, Engine, exc
 
 from queues.database.postgresql.answers import Answer
 from queues.database.postgresql.autocommit import Direct
 from queues.database.postgresql.pipeline import commit_each
 from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.transactions import reading
-from queues.errors import LrqError, TrimmedError, first_line
-from queues.positions import Position, PositionToken, Visibility
+from queues.errors import LrqError, first_line
 from queues.send_log.destination_check import LINK_ENDED, known_change, refused_each
-from queues.send_log.history import current_branch, tick_covering
 from queues.send_log.port import TickLimits
 from queues.send_log.postgresql.outbox import SLOT
-from queues.send_log.postgresql.reads import count_after
+from queues.send_log.postgresql.request_places import request_places
 from queues.send_log.postgresql.shared_requests import divided, store_together
-from queues.send_log.postgresql.windows import NOTHING, plan
+from queues.send_log.postgresql.windows import plan
 from queues.send_log.producers import (
     NO_REQUEST,
     Last,
@@ -32,9 +30,7 @@ from queues.send_log.producers import (
     RequestVerdict,
     StoreOutcome,
     decide,
-    has_kept,
 )
-from queues.send_log.reads import mark_before
 from queues.words import describe, in_words
 
 _SETTINGS: Final = plan("enable_hashjoin", lasting=True) + (
@@ -91,12 +87,6 @@ _WRITE: Final = f"""
       %(sequence)s::bigint, token, process, first_sequence, request FROM moved
     UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
 """  # noqa: S608 - constants
-_NOW: Final = text(
-    "SELECT sequence, token, process, first_sequence, request FROM lrq_producers"
-    " WHERE client = :client AND producer = :producer"
-)
-_COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
-_LATER: Final = text("SELECT count(*) FROM lrq_log_entries WHERE xid = :xid AND request > :request")
 #: A request that others overtake is tried so often.
 _ATTEMPTS: Final = 3
 _WRITE_FIRST: Final = _WRITE.format(move=_FIRST)
@@ -148,13 +138,10 @@ class PostgresqlStore:
                 outcomes.append(_failed(error))
         return outcomes
 
-    def place(self, key: ProducerKey, last: Last) -> Place:
+    def places(self, asked: Sequence[tuple[ProducerKey, Last]]) -> list[Place]:
         """See the port."""
         with reading(self._engine) as connection:
-            now = connection.execute(_NOW, key._asdict()).first()
-            if now is None or not has_kept(Last(*now), last):
-                return Place(is_durable=False, is_lost=True)
-            return _place(connection, PositionToken.parse(last.token), last.request)
+            return request_places(connection, asked)
 
     def close(self) -> None:
         """Close the connection; the next use opens another."""
@@ -197,28 +184,6 @@ def _overtaken(connection: Connection, request: Production, created_us: int) -> 
         if outcome is not None:
             return outcome
     return StoreOutcome(RequestVerdict.UNKNOWN, reason="other servers store requests of the same producer: try again")
-
-
-def _place(connection: Connection, token: PositionToken, request: int) -> Place:
-    if token.branch != current_branch(connection):
-        # The server that began the later branch has made everything before it durable.
-        return Place(is_durable=True)
-    commit = connection.execute(_COMMITTED, {"xid": token.transaction}).first()
-    if commit is None:
-        # Trimmed, because the row of the producer shows the commit.
-        return Place(is_durable=True)
-    tick = tick_covering(connection, token.branch, token.transaction, commit.commit_seq)
-    if tick is None:
-        return Place(is_durable=False)
-    after = connection.execute(_LATER, {"xid": token.transaction, "request": request}).scalar_one()
-    if tick.is_large:
-        return Place(is_durable=True, position=Position(tick.branch, tick.end_seq - after))
-    try:
-        before = mark_before(connection, tick) or Visibility(window=NOTHING)
-    except TrimmedError:
-        return Place(is_durable=True)
-    after += count_after(connection, before, Visibility.parse(tick.mark), commit.commit_seq)
-    return Place(is_durable=True, position=Position(tick.branch, tick.end_seq - after))
 
 
 def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:

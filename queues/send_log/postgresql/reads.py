@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from queues.database.postgresql.dialect import fetch
+from queues.database.postgresql.pipeline import exchange
 from queues.positions import Visibility, first_covering
 from queues.send_log import reads as sql_log
 from queues.send_log.port import LogRow, OwedSize, SessionKey, TickLimits, count_within
@@ -36,7 +37,7 @@ _OWED_SIZE = f"""
         SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
       LIMIT %(limit)s) AS owed
 """  # noqa: S608 - constants
-_COUNT = f"SELECT count(*) {_IN_TICKS}"
+_COUNTS = f"SELECT commit_seq, count(*) {_IN_TICKS} GROUP BY commit_seq"
 _ALL = f"SELECT {_COLUMNS} {_IN_TICKS}"
 # `+ 0` prevents a walk over all transaction ids until one matches.
 _REACH = """
@@ -70,6 +71,8 @@ _WHOLE_PIECE = """
 _READ_PLAN = plan("enable_nestloop") + ", set_config('plan_cache_mode', 'force_custom_plan', true)"
 _PIECE_PLAN = plan("enable_sort", "enable_bitmapscan")
 _END: Final = 2**63 - 1
+#: The most spans of one message.
+_SPANS_AT_ONCE: Final = 64
 
 
 def read(
@@ -100,10 +103,17 @@ def _read(
     return groups
 
 
-def count_after(connection: Connection, before: Visibility, mark: Visibility, order: int) -> int:
-    """Count the entries of the tick of *mark* whose transactions committed after *order*."""
-    bounds = _narrowed(connection, _bounds(before, mark))
-    return int(fetch(connection, _COUNT, bounds | {"after": max(bounds["after"], order)})[0][0])
+def commits_within(
+    connection: Connection, spans: Sequence[tuple[Visibility, Visibility]]
+) -> list[Sequence[tuple[int, int]]]:
+    """Return the place in the order of commits and the number of entries of each transaction of some ticks.
+
+    A span has the visibility of the tick before, and that of the tick.
+    """
+    connection.exec_driver_sql(_READ_PLAN)
+    asked = [(_COUNTS, _reached(connection, _bounds(before, mark))) for before, mark in spans]
+    parts = (asked[begin : begin + _SPANS_AT_ONCE] for begin in range(0, len(asked), _SPANS_AT_ONCE))
+    return [answer.rows for part in parts for answer in exchange(connection, part)]
 
 
 def transaction(connection: Connection, mark: Visibility) -> dict[str, Any] | None:

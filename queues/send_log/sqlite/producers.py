@@ -57,10 +57,11 @@ class SqliteStore:
             return [StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))] * len(outcomes)
         return outcomes
 
-    def place(self, key: ProducerKey, last: Last) -> Place:  # noqa: ARG002
+    def places(self, asked: Sequence[tuple[ProducerKey, Last]]) -> list[Place]:
         """See the port."""
         with reading(self._engine) as connection:
-            return Place(is_durable=True, position=_Group(connection).position(last.token))
+            group = _Group(connection)
+            return [Place(is_durable=True, position=group.position(last.token)) for _, last in asked]
 
     def close(self) -> None:
         """Do nothing: the store holds no connection."""

@@ -4,16 +4,19 @@ import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from lr_server.feed import routed_tick, router
 from lr_server.feed.feed import Behind, LiveFeed, Ready
+from lr_server.feed.held_sets import NAME_BYTES
 from lr_server.feed.routed_tick import RoutedTick
 from lr_server.feed.router import RoutedRows
 from lr_server.feed.throttle import FlowControl
 from queues.blocks import decode_entries
 from queues.clock import SystemClock
+from queues.names import SiteId, site_id
 from queues.positions import Visibility
 from queues.send_log.port import LogRow, SessionKey
 from tests.lr_server.feed.ticks import LIMA, TOKYO, group, owed, row
@@ -274,3 +277,25 @@ def test_smart_lets_a_quick_reader_leave_that_suddenly_stands_still(clock: HandC
 
         eventually(is_over)
     assert isinstance(feed.after(still, 40), Behind)
+
+
+def many_names(number: int) -> frozenset[SiteId]:
+    """Return a set that takes more memory than several ticks of one row."""
+    return frozenset(site_id(f"site-{number}-{name}") for name in range(100))
+
+
+def test_large_sets_of_destinations_count_in_the_memory_of_the_feed():
+    feed = feed_of(9 * ONE_TICK)
+    for number in range(1, 10):
+        feed.publish(replace(group(number), sets={1: many_names(number)}))
+    assert len(feed._ticks) == 1
+
+
+def test_ticks_that_share_a_set_of_destinations_count_its_names_once():
+    feed = feed_of(9 * ONE_TICK + 100 * NAME_BYTES)
+    shared = {1: many_names(0)}
+    for number in range(1, 30):
+        feed.publish(replace(group(number), sets=shared))
+    assert len(feed._ticks) > 5
+    feed.begin(None)
+    assert feed._size == 0

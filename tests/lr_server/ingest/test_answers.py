@@ -2,11 +2,12 @@
 
 import weakref
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 import pytest
 
-from lr_server.ingest.answers import Answers
+from lr_server.ingest.answers import AT_ONCE, Answers
 from lr_server.ingest.pending import Pending, Reply, Slot
 from queues.clock import SystemClock
 from queues.errors import StoreUnavailableError
@@ -35,23 +36,27 @@ class SlowMachine(SystemClock):
 
 
 class Looked:
-    """A store in which requests have a known place; it keeps the requests that were looked up."""
+    """A store in which requests have a known place; it keeps the requests and the sizes of its looks."""
 
     is_durable_at_once = False
 
     def __init__(self) -> None:
         self.looked: list[int] = []
+        self.looks: list[int] = []
         self.is_down = False
         self.has_lost = False
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         raise NotImplementedError
 
-    def place(self, key: ProducerKey, last: Last) -> Place:
-        self.looked.append(last.sequence)
+    def places(self, asked: Sequence[tuple[ProducerKey, Last]]) -> list[Place]:
+        numbers = [last.sequence for _, last in asked]
+        self.looked += numbers
+        self.looks.append(len(numbers))
         if self.is_down:
             raise StoreUnavailableError("the database cannot be used just now")
-        return LOST if self.has_lost else Place(is_durable=True, position=Position("b", last.sequence))
+        found = [Place(is_durable=True, position=Position("b", number)) for number in numbers]
+        return [LOST] * len(asked) if self.has_lost else found
 
     def close(self) -> None:
         pass
@@ -117,7 +122,7 @@ def test_late_requests_are_not_looked_up_while_their_tick_waits_to_be_heard(stor
     answers.start()
     answers.stop(60)
     assert replies.seqs == {number: number for number in range(1, MANY + 1)}
-    assert len(store.looked) <= 1
+    assert not store.looked
 
 
 def test_a_tick_tells_a_stream_of_all_its_replies_at_once(store: Looked) -> None:
@@ -161,6 +166,18 @@ def test_requests_whose_tick_is_not_told_are_all_looked_up_without_further_event
     assert sorted(store.looked) == list(range(1, MANY + 1))
 
 
+def test_many_requests_share_few_looks_of_limited_size(store: Looked) -> None:
+    answers, replies = made(store, SlowMachine()), Replies()
+    answers.begin()
+    answers.answer(*replies.group(1_000))
+    answers.start()
+    answers.stop(60)
+    assert replies.seqs == {number: number for number in range(1, 1_001)}
+    assert sum(store.looks) == 1_000
+    assert max(store.looks) == AT_ONCE
+    assert len(store.looks) == ceil(1_000 / AT_ONCE)
+
+
 def test_a_database_that_is_down_is_asked_now_and_then_and_the_requests_are_answered_later(store: Looked) -> None:
     answers, replies = made(store, SystemClock()), Replies()
     store.is_down = True
@@ -171,7 +188,7 @@ def test_a_database_that_is_down_is_asked_now_and_then_and_the_requests_are_answ
     for _ in range(MANY):
         answers.begin()
     eventually(answers._events.empty)
-    assert len(store.looked) < MANY // 2
+    assert len(store.looks) < MANY // 2
     store.is_down = False
     eventually(lambda: len(replies.seqs) == MANY)
     answers.stop(60)

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lr_server.ingest import forwarding
-from lr_server.ingest.forwarding import Upstream
+from lr_server.ingest import forwarding, servicer
+from lr_server.ingest.forwarding import Forwarded, Upstream
 from lr_server.ingest.pending import Reply, Settle, Slot
 from lr_server.ingest.servicer import IngestServicer
 from queues.clock import SYSTEM_CLOCK
@@ -79,7 +79,7 @@ def opened(endpoint: str) -> Upstream:
     replies: list[Sequence[tuple[Slot, Reply]]] = []
     upstream = forwarding.open_upstream(endpoint, None, replies.append)
     assert isinstance(upstream, Upstream)
-    assert upstream.send([b"request"], [Slot(7)])
+    assert upstream.send([Forwarded(1, b"request", Slot(7))])
     eventually(lambda: replies)
     return upstream
 
@@ -91,10 +91,23 @@ def test_a_stream_that_ends_after_all_answers_leaves_its_connection_to_others(
     first, second = opened(endpoint), opened(endpoint)
     assert first._shared is second._shared
     if request_at_the_end:
-        first.send([request_at_the_end], [Slot(7)])
+        first.send([Forwarded(2, request_at_the_end, Slot(7))])
     first.close()
     eventually(lambda: first._shared.users == 1)
     third = opened(endpoint)
     assert (third._shared is second._shared) == is_shared
     for each in (second, third):
         each.close()
+
+
+def test_a_stream_that_was_turned_away_before_its_first_request_tells_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servicer, "STREAMS_PER_CALLER", 1)
+    leader = IngestServicer(lambda _, settle: Leader(settle), SYSTEM_CLOCK)  # type: ignore[arg-type, return-value]
+    with serve(NoSink(), ["tcp://127.0.0.1:0"], more=[leader.handlers()], more_streams=8) as service:
+        first = opened(service.endpoints[0])
+        second = forwarding.open_upstream(service.endpoints[0], None, ignore)
+        assert isinstance(second, Upstream)
+        eventually(lambda: not second.send([]))
+        assert "as many as one caller may have" in second.problem
+        assert second.problem.endswith(f"send them to {service.endpoints[0]}")
+        first.close()

@@ -131,7 +131,7 @@ def test_a_newcomer_copies_a_trimmed_log_and_leads_with_the_right_standings(
     assert (verdicts([again]), again.last, again.position) == ([("REPEATED", 1)], first.last, first.position)
     assert verdicts([stored(ring, request(10), later)]) == [("GAP", 8)]
     assert verdicts([stored(ring, request(9, b"9"), later)]) == [("STORED", 9)]
-    place = RingStore(later.engine, later.runner).place(key_of("old"), first.last)
+    place = RingStore(later.engine, later.runner).places([(key_of("old"), first.last)])[0]
     assert (place.is_durable, place.position) == (True, first.position)
 
 

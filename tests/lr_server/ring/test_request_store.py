@@ -139,7 +139,7 @@ def test_a_request_is_repeated_with_its_place_at_the_next_leader(ring: RingOfFil
     assert (again.last, again.position) == (before.last, before.position)
     assert new.position == Position(later.branch, 3)
     assert new.position.branch != before.position.branch
-    assert later.requests.place(key_of(), before.last) == Place(is_durable=True, position=before.position)
+    assert later.requests.places([(key_of(), before.last)]) == [Place(is_durable=True, position=before.position)]
 
 
 # --- ticks ----------------------------------------------------------------------------------------------------
@@ -347,12 +347,12 @@ def test_the_place_of_a_request_is_durable_once_its_tick_is_released(ring: RingO
     leader.store(request(1))
     branch = leader.branch
     last = Last(1, f"paris/policy/{branch}/1")
-    assert leader.requests.place(key_of(), last) == Place(is_durable=False, position=Position(branch, 1))
+    assert leader.requests.places([(key_of(), last)]) == [Place(is_durable=False, position=Position(branch, 1))]
     ring.cuts.clear()
     ring.post(0, BeatDue())
-    assert leader.requests.place(key_of(), last) == Place(is_durable=True, position=Position(branch, 1))
-    assert leader.requests.place(key_of(), Last(1, "paris/policy/elsewhere/1")) == Place(is_durable=False)
-    assert leader.requests.place(key_of(), Last(1, f"paris/policy/{branch}/2")) == Place(is_durable=False)
+    assert leader.requests.places([(key_of(), last)]) == [Place(is_durable=True, position=Position(branch, 1))]
+    assert leader.requests.places([(key_of(), Last(1, "paris/policy/elsewhere/1"))]) == [Place(is_durable=False)]
+    assert leader.requests.places([(key_of(), Last(1, f"paris/policy/{branch}/2"))]) == [Place(is_durable=False)]
 
 
 def test_the_table_of_requests_is_among_those_that_all_members_have_alike():

@@ -46,7 +46,7 @@ def store(site: Engine, sequence: int, payload: bytes, process: int = 7) -> Last
 
 
 def place(site: Engine, last: Last) -> Place:
-    return open_store(site).place(KEY, last)
+    return open_store(site).places([(KEY, last)])[0]
 
 
 @pytest.mark.long

@@ -103,12 +103,12 @@ def test_the_place_of_each_request_is_that_of_its_last_message(site: Engine, roo
     newest = [outcomes[1], outcomes[3]]
     places = [Position(tick.tick.branch, seq) for seq in (2, 3, 4, 7)]
     asked = [(request.key, outcome.last) for request, outcome in zip(SENT, outcomes, strict=True)]
-    assert [roomy.place(*each).position for each in asked] == places
+    assert [place.position for place in roomy.places(asked)] == places
     again = roomy.store([production(1, b"c", producer="q"), production(3, b"e", b"f", b"g")], now_us())
     assert [outcome.verdict for outcome in again] == [RequestVerdict.REPEATED] * 2
     assert [outcome.last for outcome in again] == [outcome.last for outcome in newest]
     asked = [(production(0, producer=name).key, outcome.last) for name, outcome in zip("qp", again, strict=True)]
-    assert [roomy.place(*each).position for each in asked] == [places[1], places[3]]
+    assert [place.position for place in roomy.places(asked)] == [places[1], places[3]]
 
 
 _REFUSE = """
