@@ -176,8 +176,10 @@ class SnapshotTransmitter:
         self._problem = in_words(failure)
         row = self._outage.note("", self._problem, self._clock.monotonic())
         if row is not None:
-            more = {"failures": row.failures, "seconds": row.seconds} if row.failures > 1 else {}
-            log.warning("snapshot transmitter cannot work", client=self._client, error=self._problem, **more)
+            log.warning(
+                "snapshot transmitter cannot work", client=self._client, error=self._problem,
+                failures=row.failures, seconds=row.seconds,
+            )  # fmt: skip
 
     def _note_success(self) -> None:
         self._problem = ""

@@ -41,8 +41,8 @@ class ErrorReports:
         """Log *error* and call the listener's `on_error`; *source* is "" for an error that concerns no single queue.
 
         The first of a row of equal errors is logged with its traceback, if the application raised it. The log never has
-        the message of an application's error, which may hold a payload. Other errors of *work* are those of an `Outage`,
-        until that work succeeds; without *work* each is logged.
+        the message of an application's error, which may hold a payload. Other errors of *work* are those of an
+        `Outage`, until that work succeeds; without *work* each is logged.
         """
         self._write(source, error, work)
         if isinstance(error, OwnershipLostError):

@@ -60,6 +60,10 @@ _KINDS: tuple[tuple[type[Any], spark.DataType, Convert | None], ...] = (
 )
 
 
+#: The types whose values SQLAlchemy would change, or refuse without the name of the column.
+_RAW: Final = (sql.JSON, sql.Numeric, sql.Boolean, sql.DateTime, sql.Date)
+
+
 class Field(NamedTuple):
     """One column: the Spark type, and the conversion of values that are not NULL (None: no conversion)."""
 
@@ -98,8 +102,7 @@ def selected(column: ColumnClause[Any]) -> ColumnElement[Any]:
     """
     if isinstance(column.type, postgresql.JSON):
         return cast(column, sql.Text)
-    raw = sql.JSON | sql.Numeric | sql.Boolean | sql.DateTime | sql.Date
-    if isinstance(column.type, raw) and not isinstance(column.type, sql.Float):
+    if isinstance(column.type, _RAW) and not isinstance(column.type, sql.Float):
         return type_coerce(column, sql.NullType())
     return column
 
