@@ -23,9 +23,9 @@ from queues.database import leases
 from queues.database.engine_check import require_engine
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError, ThreadEndedError
+from queues.failure_log import FailureLog
 from queues.logs import logger
 from queues.names import client_name
-from queues.outages import Outage
 from queues.send_log.known_sites import read_known
 from queues.send_snapshot import attempts as snapshot_attempts
 from queues.send_snapshot import claims, hints
@@ -111,7 +111,7 @@ class SnapshotTransmitter:
         self._lease = ProviderLease(self._engine, self._client, self._owner, lease_seconds, clock)
         self._rest_until = clock.monotonic()
         self._problem = ""
-        self._outage = Outage()
+        self._failures = FailureLog()
         self._close_by = 0.0
         self._thread = watched(f"lrq-transmitter-{client}", self._work, self._end_by_error)
         self._thread.start()
@@ -174,7 +174,7 @@ class SnapshotTransmitter:
 
     def _note_failure(self, failure: Exception) -> None:
         self._problem = in_words(failure)
-        row = self._outage.note("", self._problem, self._clock.monotonic())
+        row = self._failures.note("", self._problem, self._clock.monotonic())
         if row is not None:
             log.warning(
                 "snapshot transmitter cannot work", client=self._client, error=self._problem,
@@ -183,7 +183,7 @@ class SnapshotTransmitter:
 
     def _note_success(self) -> None:
         self._problem = ""
-        row = self._outage.end("", self._clock.monotonic())
+        row = self._failures.end("", self._clock.monotonic())
         if row is not None:
             log.info(
                 "snapshot transmitter works again", client=self._client, failures=row.failures, seconds=row.seconds

@@ -10,9 +10,9 @@ from lr_client.subscriber.observer import DeliveryObserver
 from queues.clock import Clock
 from queues.error_facts import facts_of
 from queues.errors import ListenerError, LrqError, OwnershipLostError
+from queues.failure_log import FailureLog, FailureRow
 from queues.logs import logger
 from queues.names import ClientName
-from queues.outages import FailureRow, Outage
 from queues.repeats import Repeats
 from queues.words import describe, in_words
 
@@ -32,7 +32,7 @@ class ErrorReports:
         self._observer = observer
         self._client = client
         self._clock = clock
-        self._outage = Outage()
+        self._failures = FailureLog()
         self._guard = threading.Lock()
         self._repeats = Repeats()
         self._thread = threading.local()
@@ -42,7 +42,7 @@ class ErrorReports:
 
         The first of a row of equal errors is logged with its traceback, if the application raised it. The log never has
         the message of an application's error, which may hold a payload. Other errors of *work* are those of an
-        `Outage`, until that work succeeds; without *work* each is logged.
+        `FailureLog`, until that work succeeds; without *work* each is logged.
         """
         self._write(source, error, work)
         if isinstance(error, OwnershipLostError):
@@ -59,16 +59,16 @@ class ErrorReports:
             )
 
     def succeeded(self, work: Hashable) -> None:
-        """Note that *work* has used the database; log the end of an outage."""
+        """Note that *work* has used the database; log the end of an failures."""
         with self._guard:
-            row = self._outage.end(work, self._clock.monotonic())
+            row = self._failures.end(work, self._clock.monotonic())
         if row is not None:
             _log.info("delivery succeeds again", client=self._client, failures=row.failures, seconds=row.seconds)
 
     def ended(self, work: Hashable) -> None:
         """Expect no success of *work* any more."""
         with self._guard:
-            self._outage.forget(work)
+            self._failures.forget(work)
 
     def _write(self, source: str, error: Exception, work: Hashable) -> None:
         fields: dict[str, Any] = {"client": self._client, "source": source}
@@ -92,7 +92,7 @@ class ErrorReports:
 
     def _noted(self, error: Exception, work: Hashable) -> FailureRow | None:
         with self._guard:
-            return self._outage.note(work, describe(error), self._clock.monotonic())
+            return self._failures.note(work, describe(error), self._clock.monotonic())
 
     def recovered(self, source: str) -> None:
         """Note that a delivery from *source* has succeeded, so that the next error begins a new row."""

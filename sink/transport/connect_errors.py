@@ -18,7 +18,7 @@ _HANDSHAKE: Final = {
 _STANDS_STILL: Final = (
     "its process takes connections and answers nothing: continue that process, or restart the server there"
 )
-#: Parts of gRPC's text if a connection gets no answer in time: to the first frame, to TLS, and to a ping.
+#: Parts of gRPC's text for a connection without an answer: to the first frame, to TLS, or to a ping.
 _SILENT: Final = ("before receiving SETTINGS frame", "Handshake read failed (Endpoint", "ping timeout")
 #: The ends of gRPC's text if the peer closes a connection before it is established.
 _ENDED: Final = ("Socket closed", "Connection reset by peer")

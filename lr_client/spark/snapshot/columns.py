@@ -97,7 +97,7 @@ def field_of(table: Table, name: str) -> Field:
 def selected(column: ColumnClause[Any]) -> ColumnElement[Any]:
     """Return the expression that reads *column* exactly.
 
-    SQLAlchemy rounds the numbers of SQLite, and the text `false` is true there. Its error for a malformed time names no
+    SQLAlchemy rounds the numbers of SQLite, and the text `false` is true there. The error for a malformed time names no
     column. Parsed JSON has lost digits and spaces, and NULL for `null`.
     """
     if isinstance(column.type, postgresql.JSON):

@@ -1,4 +1,4 @@
-"""A full disk of PostgreSQL: `lrq status` and `lrq doctor` tell what the idle server does not know."""
+"""A full disk of PostgreSQL: `lrq status` and `lrq doctor` tell a trouble that no idle server notices."""
 
 import subprocess
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ class FailureRow:
     seconds: float
 
 
-class Outage:
+class FailureLog:
     """One row of failures of several works that share a cause, such as threads that use the same database."""
 
     def __init__(self) -> None:
