@@ -51,7 +51,8 @@ class Ownership:
     The work must have ended when *on_lost* returns. A lease that is still held is then released for the next owner.
 
     `state` is the present relation to the lease; `reason` explains it in one sentence, or names the last failure.
-    *on_failed* receives each failure to acquire the lease, but only the first of a row of equal ones.
+    *on_failed* receives each failure to acquire the lease, but only the first of a row of equal ones. *on_recovered* is
+    called after the row.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Ownership:
         on_acquired: Callable[[Lease], None],
         on_lost: Callable[[Exception | None], None],
         on_failed: Callable[[Exception], None] = lambda _error: None,
+        on_recovered: Callable[[], None] = lambda: None,
         ttl: float = TTL,
         clock: Clock = SYSTEM_CLOCK,
         owner: str | None = None,
@@ -76,6 +78,8 @@ class Ownership:
         self._on_acquired = on_acquired
         self._on_lost = on_lost
         self._on_failed = on_failed
+        self._on_recovered = on_recovered
+        self._has_failed = False
         self._ttl = ttl
         self._clock = clock
         # Owners with a somewhat longer lease than this process count as living, too.
@@ -146,6 +150,7 @@ class Ownership:
                 self._show_owner(self._lease)
             elif self._clock.monotonic() >= self._rest_until:
                 self._stand_by()
+                self._note_success()
         except OwnershipLostError as error:
             self._end(error, OwnershipState.ENDED, str(error))
         except Exception as error:  # noqa: BLE001 - told in `reason`; the next turn tries again
@@ -156,7 +161,13 @@ class Ownership:
         self.reason = reason
         # The work under a lease meets the same failure, and reports it itself.
         if self._lease is None and reason != before:
+            self._has_failed = True
             self._on_failed(error)
+
+    def _note_success(self) -> None:
+        if self._has_failed:
+            self._has_failed = False
+            self._on_recovered()
 
     def _end_given_up(self, error: Exception) -> None:
         if isinstance(error, OwnershipLostError):

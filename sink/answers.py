@@ -8,7 +8,7 @@ from queues.receive import entries as receive_entries
 from queues.receive import replays, told_members
 from queues.wire import replication_pb2 as pb
 from sink.inbox import Inbox
-from sink.protocol.room import room_left
+from sink.protocol.room import applied_up_to, room_left
 from sink.wire import to_header, to_position, to_replay
 
 #: The most headers in one answer to a negotiation.
@@ -20,7 +20,7 @@ def ack(inbox: Inbox) -> pb.Ack:
     marks, applied = inbox.marks, inbox.applied()
     return pb.Ack(
         received=to_position(marks.received),
-        applied_seq=applied[0],
+        applied_seq=applied_up_to(marks, *applied),
         staging=_progress(inbox),
         sync_id=marks.sync_id,
         room=room_left(inbox.receive_bytes, marks, *applied),

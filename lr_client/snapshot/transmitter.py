@@ -23,6 +23,7 @@ from queues.database import leases
 from queues.database.engine_check import require_engine
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError, ThreadEndedError
+from queues.failure_log import FailureLog
 from queues.logs import logger
 from queues.names import client_name
 from queues.send_log.known_sites import read_known
@@ -110,6 +111,7 @@ class SnapshotTransmitter:
         self._lease = ProviderLease(self._engine, self._client, self._owner, lease_seconds, clock)
         self._rest_until = clock.monotonic()
         self._problem = ""
+        self._failures = FailureLog()
         self._close_by = 0.0
         self._thread = watched(f"lrq-transmitter-{client}", self._work, self._end_by_error)
         self._thread.start()
@@ -158,18 +160,34 @@ class SnapshotTransmitter:
                     listening.enter_context(self._hints())
                     listens = True
                 due_in = self._turn()
-                self._problem = ""
+                self._note_success()
                 pause = min(2 * pause if due_in is None else max(due_in, _QUICKEST_POLL), self._poll_interval)
             except OwnershipLostError as lost:
                 self._stand_down(str(lost))
             except Exception as failure:  # noqa: BLE001 - the top of the loop: logged, then tried again
-                self._problem = in_words(failure)
-                log.warning("snapshot transmitter cannot work", client=self._client, error=self._problem)
+                self._note_failure(failure)
                 pause = self._poll_interval
             self._has_begun.set()
             if self._clock.wait(self._wake, pause):
                 # The hint of a request may come before its commit.
                 pause = _QUICKEST_POLL / 2
+
+    def _note_failure(self, failure: Exception) -> None:
+        self._problem = in_words(failure)
+        row = self._failures.note("", self._problem, self._clock.monotonic())
+        if row is not None:
+            log.warning(
+                "snapshot transmitter cannot work", client=self._client, error=self._problem,
+                failures=row.failures, seconds=row.seconds,
+            )  # fmt: skip
+
+    def _note_success(self) -> None:
+        self._problem = ""
+        row = self._failures.end("", self._clock.monotonic())
+        if row is not None:
+            log.info(
+                "snapshot transmitter works again", client=self._client, failures=row.failures, seconds=row.seconds
+            )
 
     def _hints(self) -> hints.HintReceiver:
         with reading(self._engine) as connection:

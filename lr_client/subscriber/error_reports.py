@@ -1,14 +1,16 @@
 """The errors of one subscription, reported to the log and to its listener."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.observer import DeliveryObserver
+from queues.clock import Clock
 from queues.error_facts import facts_of
-from queues.errors import ListenerError, LrqError
+from queues.errors import ListenerError, LrqError, OwnershipLostError
+from queues.failure_log import FailureLog, FailureRow
 from queues.logs import logger
 from queues.names import ClientName
 from queues.repeats import Repeats
@@ -23,20 +25,29 @@ _log = logger("lrq.subscriber")
 class ErrorReports:
     """Reports errors to one listener, and marks the threads that run its code: no thread can wait for itself."""
 
-    def __init__(self, listener: RoutingQueueListener, client: ClientName, observer: DeliveryObserver) -> None:
+    def __init__(
+        self, listener: RoutingQueueListener, client: ClientName, observer: DeliveryObserver, clock: Clock
+    ) -> None:
         self._listener = listener
         self._observer = observer
         self._client = client
+        self._clock = clock
+        self._failures = FailureLog()
+        self._guard = threading.Lock()
         self._repeats = Repeats()
         self._thread = threading.local()
 
-    def report(self, source: str, error: Exception) -> None:
+    def report(self, source: str, error: Exception, work: Hashable = None) -> None:
         """Log *error* and call the listener's `on_error`; *source* is "" for an error that concerns no single queue.
 
         The first of a row of equal errors is logged with its traceback, if the application raised it. The log never has
-        the message of an application's error, which may hold a payload.
+        the message of an application's error, which may hold a payload. Other errors of *work* are those of an
+        `FailureLog`, until that work succeeds; without *work* each is logged.
         """
-        self._write(source, error)
+        self._write(source, error, work)
+        if isinstance(error, OwnershipLostError):
+            # The database has answered that another one works now.
+            self.succeeded(work)
         try:
             with self.listening():
                 self._observer.failed(source, error)
@@ -47,9 +58,27 @@ class ErrorReports:
                 "on_error raised", client=self._client, source=source, error=facts.error_class, place=facts.place
             )
 
-    def _write(self, source: str, error: Exception) -> None:
+    def succeeded(self, work: Hashable) -> None:
+        """Note that *work* has used the database; log the end of a row of failures."""
+        with self._guard:
+            row = self._failures.end(work, self._clock.monotonic())
+        if row is not None:
+            _log.info("delivery succeeds again", client=self._client, failures=row.failures, seconds=row.seconds)
+
+    def ended(self, work: Hashable) -> None:
+        """Expect no success of *work* any more."""
+        with self._guard:
+            self._failures.forget(work)
+
+    def _write(self, source: str, error: Exception, work: Hashable) -> None:
         fields: dict[str, Any] = {"client": self._client, "source": source}
         is_first = _is_of_application(error) and self._repeats.is_first(source, error)
+        if work is not None and not (source and _is_of_application(error)):
+            row = self._noted(error, work)
+            if row is None:
+                return
+            if row.failures > 1:
+                fields.update(failures=row.failures, seconds=row.seconds)
         if not source:
             # No listener's call is part of such a failure.
             _log.warning("delivery failed", exc_info=is_first and error, error=describe(error), **fields)
@@ -60,6 +89,10 @@ class ErrorReports:
             words = in_words(error) if isinstance(error, LrqError) else facts.error_class
             trace = facts.trace if is_first else ""
             _log.warning("delivery failed", trace=trace, error=words, place=facts.place, shown_by=_SHOWN_BY, **fields)
+
+    def _noted(self, error: Exception, work: Hashable) -> FailureRow | None:
+        with self._guard:
+            return self._failures.note(work, describe(error), self._clock.monotonic())
 
     def recovered(self, source: str) -> None:
         """Note that a delivery from *source* has succeeded, so that the next error begins a new row."""

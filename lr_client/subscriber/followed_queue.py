@@ -47,6 +47,7 @@ class FollowedQueue:
     """A queue that is delivered to `listener` until `stopping` is set, or another subscriber takes over `lease`.
 
     `report` is called with (source, error) for every error, and `recovered` with the source after the next success.
+    `succeeded` is called after a step behind such an error that the database has carried out.
     """
 
     engine: Engine
@@ -57,6 +58,7 @@ class FollowedQueue:
     stopping: threading.Event
     report: Callable[[str, Exception], None]
     recovered: Callable[[str], None] = lambda _source: None
+    succeeded: Callable[[], None] = lambda: None
     sleeper: Sleeper
     unpacker: Unpacker
     clock: Clock

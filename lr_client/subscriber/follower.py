@@ -37,6 +37,7 @@ class Follower:
         self._stopping = followed.stopping
         self._report = followed.report
         self._recovered = followed.recovered
+        self._succeeded = followed.succeeded
         self._clock = followed.clock
         self._sleeper = followed.sleeper
         self._unpacker = followed.unpacker
@@ -56,6 +57,8 @@ class Follower:
         while not self._stopping.is_set():
             try:
                 pause = self._turn()
+                if troubles:
+                    self._succeeded()
                 troubles = 0
             except OwnershipLostError:
                 raise

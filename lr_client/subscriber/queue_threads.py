@@ -87,10 +87,11 @@ class QueueThreads:
             client,
             interval=poll_interval,
             on_found=self.start_follower,
-            on_error=partial(reports.report, ""),
+            on_error=partial(reports.report, "", work=self),
             on_ended=give_up,
-            on_poll=on_poll,
+            on_poll=self._polled,
         )
+        self._on_poll = on_poll
 
     def start(self) -> None:
         """Start to poll the registry, and follow the queues that it lists."""
@@ -100,6 +101,7 @@ class QueueThreads:
         """Stop all threads and wait for their end; running calls of the listener finish first."""
         self._stopping.set()
         self._poller.stop()
+        self._reports.ended(self)
         for sleeper in self._sleepers:
             sleeper.wake()
         for thread in self._threads:
@@ -115,6 +117,10 @@ class QueueThreads:
         thread.start()
         self._threads.append(thread)
 
+    def _polled(self, connection: Connection) -> None:
+        self._on_poll(connection)
+        self._reports.succeeded(self)
+
     def _follow(self, queue: ReceiveQueue, sleeper: Sleeper) -> None:
         follower = self._follower(queue, sleeper)
         with self._reports.listening():
@@ -122,6 +128,8 @@ class QueueThreads:
                 follower.run()
             except OwnershipLostError as lost:
                 self._give_up(lost)
+            finally:
+                self._reports.ended(sleeper)
 
     def _follower(self, queue: ReceiveQueue, sleeper: Sleeper) -> Follower:
         followed = FollowedQueue(
@@ -131,7 +139,8 @@ class QueueThreads:
             lease=self._lease,
             options=self._options,
             stopping=self._stopping,
-            report=self._reports.report,
+            report=partial(self._reports.report, work=sleeper),
+            succeeded=partial(self._reports.succeeded, sleeper),
             recovered=self._reports.recovered,
             sleeper=sleeper,
             unpacker=self._unpacker,

@@ -32,7 +32,8 @@ class ShardOwners:
     """Owns a share of the shards of *client*, and gives shards away to processes that come.
 
     *new_work* makes the work of a shard; its second argument is the `give_up` of the lease. *on_unsharded* is called,
-    in a thread of its own, once the client has no shards any more.
+    in a thread of its own, once the client has no shards any more. *on_success* is called after each look without an
+    error.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class ShardOwners:
         new_work: Callable[[int, Callable[[Exception], None]], QueueWork],
         on_unsharded: Callable[[], None],
         on_error: Callable[[Exception], None],
+        on_success: Callable[[], None] = lambda: None,
         ttl: float,
         clock: Clock,
     ) -> None:
@@ -52,6 +54,7 @@ class ShardOwners:
         self._new_work = new_work
         self._on_unsharded = on_unsharded
         self._on_error = on_error
+        self._on_success = on_success
         self._ttl = ttl
         self._clock = clock
         self._member = owner_name()
@@ -92,6 +95,7 @@ class ShardOwners:
                     self._end_all()
                     self._on_unsharded()
                     return
+                self._on_success()
             except Exception as error:  # noqa: BLE001 - told in `reason` and reported; the next look tries again
                 self.reason = f"the shards of {self._client}: {in_words(error)}"
                 self._on_error(error)

@@ -146,7 +146,7 @@ class Subscription:
         self._poll_interval = poll_interval
         self._ttl = ttl
         self._clock = clock
-        self._reports = ErrorReports(listener, client, options.observer)
+        self._reports = ErrorReports(listener, client, options.observer, clock)
         self._nudges = Nudges()
         self._unpacker = Unpacker()
         self._switching = threading.Lock()
@@ -220,7 +220,8 @@ class Subscription:
             subscriber_lease(self._client),
             on_acquired=begin,
             on_lost=work.end,
-            on_failed=partial(self._reports.report, ""),
+            on_failed=partial(self._reports.report, "", work="lease"),
+            on_recovered=partial(self._reports.succeeded, "lease"),
             ttl=self._ttl,
             clock=self._clock,
         )
@@ -237,7 +238,8 @@ class Subscription:
             self._client,
             new_work=new_work,
             on_unsharded=lambda: self._switch(owners, self._single),
-            on_error=partial(self._reports.report, ""),
+            on_error=partial(self._reports.report, "", work="shards"),
+            on_success=partial(self._reports.succeeded, "shards"),
             ttl=self._ttl,
             clock=self._clock,
         )

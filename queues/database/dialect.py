@@ -182,6 +182,13 @@ class Transactions(Protocol):
         """
         ...
 
+    def write_aside(self, connection: Connection) -> None:
+        """Let the database write a temporary file beside its tables, so that a full disk raises its error.
+
+        The settings of the transaction change. Nothing happens where the room of the disk is known without that.
+        """
+        ...
+
 
 class Standbys(Protocol):
     """The standby servers of the database."""

@@ -135,6 +135,9 @@ class SqliteDialect(SqliteCuts):
         """Return nothing: a reader of SQLite never keeps a writer waiting."""
         return ()
 
+    def write_aside(self, connection: Connection) -> None:
+        """Do nothing: the disk of the file is one of this machine."""
+
     def hasten_commit(self, connection: Connection) -> bool:  # noqa: ARG002
         """Return False: SQLite has no such setting for one transaction, only for a connection."""
         return False

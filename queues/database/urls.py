@@ -13,6 +13,9 @@ from queues.errors import ConfigurationError
 #: The drivers that SQLAlchemy takes for a URL without one.
 _DEFAULT_DRIVERS: Final = {"postgresql": "psycopg2", "sqlite": "pysqlite"}
 
+#: The beginning of URLs of other programs, which SQLAlchemy does not read.
+_SHORT_NAME: Final = "postgres"
+
 
 def parse(text: str) -> URL:
     """Parse the URL of a database and a driver that lrq supports; raise `ConfigurationError` for any other text."""
@@ -20,6 +23,8 @@ def parse(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError):  # the words of ValueError repeat the text after the host's colon
         url = None
+    if url is not None and url.drivername == _SHORT_NAME:
+        raise ConfigurationError(f"begin the database URL with postgresql+psycopg://, not with {_SHORT_NAME}://")
     if url is None or url.get_backend_name() not in DIALECTS:
         # The error does not repeat the text: it may hold a password.
         raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")

@@ -773,7 +773,7 @@ class Ack(_message.Message):
     ROOM_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
     applied_seq: _builtins.int
-    """applied by the subscriber"""
+    """applied by the subscriber; `received.seq` if no entry waits for one"""
     sync_id: _builtins.str
     """the last complete snapshot, durably"""
     room: _builtins.int

@@ -39,3 +39,14 @@ def counted_from(marks: ReceiveState, applied_seq: int, applied_bytes: int) -> i
     """
     is_empty = applied_seq >= marks.boundary_seq == marks.received.seq
     return applied_bytes if is_empty else marks.bytes_total
+
+
+def applied_up_to(marks: ReceiveState, applied_seq: int, applied_bytes: int) -> int:
+    """Return the number up to which no received entry waits for a subscriber.
+
+    Without a subscriber *applied_seq* stands still. A queue that holds no entries and no snapshot has all applied.
+    """
+    holds_snapshot = bool(marks.sync_id) and not applied_seq
+    if holds_snapshot or marks.bytes_total != applied_bytes:
+        return applied_seq
+    return marks.received.seq

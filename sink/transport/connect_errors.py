@@ -15,6 +15,11 @@ _HANDSHAKE: Final = {
     "WRONG_VERSION_NUMBER": "it does not speak TLS: write tcp:// here, or tls:// in its `listen`",
     "_ALERT_": _NOT_TAKEN,
 }
+_STANDS_STILL: Final = (
+    "its process takes connections and answers nothing: continue that process, or restart the server there"
+)
+#: Parts of gRPC's text for a connection without an answer: to the first frame, to TLS, or to a ping.
+_SILENT: Final = ("before receiving SETTINGS frame", "Handshake read failed (Endpoint", "ping timeout")
 #: The ends of gRPC's text if the peer closes a connection before it is established.
 _ENDED: Final = ("Socket closed", "Connection reset by peer")
 
@@ -28,8 +33,12 @@ def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> st
         if isinstance(endpoint, TlsEndpoint):
             return _NOT_TAKEN
         return "it ends the connection at once: if it speaks TLS, write tls:// here"
+    if any(said in details for said in _SILENT):
+        return _STANDS_STILL
     # gRPC's text repeats itself for a failed connection; only its last part has the cause.
     _, failed, why = details.rpartition("Failed to connect to remote host: ")
+    if not failed and "connect failed: addr: " in details:
+        _, failed, why = details.rpartition(" error: ")
     return why if failed else f"{status} ({details})"
 
 

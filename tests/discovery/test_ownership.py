@@ -16,6 +16,7 @@ from queues.database import leases, tables
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError, OwnershipLostError, ThreadEndedError
+from tests.absent_database import absent
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -380,6 +381,28 @@ def test_stop_inside_a_callback_does_not_deadlock(site: Engine) -> None:
 
 def test_an_ownership_that_was_never_started_can_be_stopped(site: Engine) -> None:
     Ownership(site, "server", on_acquired=lambda _: None, on_lost=lambda _: None).stop()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_failures_to_acquire_the_lease_are_told_once_and_so_is_their_end(site: Engine) -> None:
+    told: list[str] = []
+    ownership = Ownership(
+        site,
+        "server",
+        on_acquired=lambda _: told.append("acquired"),
+        on_lost=lambda _: None,
+        on_failed=lambda error: told.append(type(error).__name__),
+        on_recovered=lambda: told.append("recovered"),
+        ttl=60,
+    )
+    with absent(site):
+        ownership.start()
+        eventually(lambda: told)
+        ownership.wake()
+    eventually(lambda: "recovered" in told)
+    ownership.stop()
+    assert told[0] == "StoreUnavailableError"
+    assert told[-2:] == ["acquired", "recovered"]
 
 
 def _expiry(engine: Engine) -> int:

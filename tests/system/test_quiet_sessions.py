@@ -3,6 +3,7 @@
 from lr_server import LogReplicationServer
 from lrq.cli import link_actions
 from lrq.cli.waits.drain import Scope, drain
+from lrq.cli.waits.drain_outcome import Outcome
 from queues.database.transactions import reading
 from queues.names import ClientName, SiteId
 from queues.send_log.links import every_link
@@ -11,6 +12,10 @@ from tests.system.world import World, sessions_of
 from tests.waiting import eventually
 
 TOKYO = SiteId("tokyo")
+
+
+def named(outcome: Outcome) -> list[str]:
+    return [each.destination for each in outcome.laggards]
 
 
 def trimmed_whole(server: LogReplicationServer) -> None:
@@ -66,3 +71,18 @@ def test_a_drain_ends_for_a_site_that_was_away_while_the_entries_of_others_came_
     paris.drain(timeout=20)
     assert drain(world.site("paris"), Scope(applied=True), 20).drained
     assert recorder.log("paris") == [b"1"]
+
+
+def test_a_site_without_a_subscriber_holds_up_a_drain_of_applied_entries_only_for_its_own(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    world.begun("paris", "tokyo", "lima")
+    paris = world.link("paris", "tokyo", "lima", initial_sync="log", segment_bytes=1)
+    world.transmit("paris", b"1", to=["tokyo"])
+    trimmed_whole(paris)
+    assert drain(world.site("paris"), Scope(applied=True), 20).drained
+    assert recorder.log("paris") == [b"1"]
+    world.transmit("paris", b"2", to=["lima"])
+    paris.drain(timeout=20)
+    eventually(lambda: named(drain(world.site("paris"), Scope(applied=True), 0)) == ["lima"])
+    world.subscribe("lima")
+    assert drain(world.site("paris"), Scope(applied=True), 20).drained

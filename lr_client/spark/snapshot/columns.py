@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,21 @@ def _json_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _time(value: object) -> date:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(_time_text(value))
+
+
+def _day(value: object) -> date:
+    return value if isinstance(value, date) else date.fromisoformat(_time_text(value))
+
+
+def _time_text(value: object) -> str:
+    """Return the text of a time in SQLite, which has no type for times."""
+    if not isinstance(value, str):
+        raise TypeError(f"a column of times holds {type(value).__name__}")
+    return value
+
+
 # The first matching type wins, so special types come before general ones.
 _KINDS: tuple[tuple[type[Any], spark.DataType, Convert | None], ...] = (
     (sql.Integer, spark.LongType(), None),
@@ -39,9 +55,13 @@ _KINDS: tuple[tuple[type[Any], spark.DataType, Convert | None], ...] = (
     (sql.JSON, spark.StringType(), _json_text),
     (sql.String, spark.StringType(), None),
     (sql.LargeBinary, spark.BinaryType(), None),
-    (sql.DateTime, spark.TimestampNTZType(), None),
-    (sql.Date, spark.DateType(), None),
+    (sql.DateTime, spark.TimestampNTZType(), _time),
+    (sql.Date, spark.DateType(), _day),
 )
+
+
+#: The types whose values SQLAlchemy would change, or refuse without the name of the column.
+_RAW: Final = (sql.JSON, sql.Numeric, sql.Boolean, sql.DateTime, sql.Date)
 
 
 class Field(NamedTuple):
@@ -60,7 +80,7 @@ def field_of(table: Table, name: str) -> Field:
     if isinstance(declared, sql.Boolean):
         return Field(name, spark.BooleanType(), _truth_of(name))
     if isinstance(declared, sql.DateTime) and declared.timezone:
-        return Field(name, spark.TimestampType(), None)
+        return Field(name, spark.TimestampType(), _time)
     if isinstance(declared, sql.Numeric) and not isinstance(declared, sql.Float):
         precision, scale = declared.precision or 0, declared.scale or 0
         if 0 < precision <= _WIDEST_DECIMAL and 0 <= scale <= precision:
@@ -77,12 +97,12 @@ def field_of(table: Table, name: str) -> Field:
 def selected(column: ColumnClause[Any]) -> ColumnElement[Any]:
     """Return the expression that reads *column* exactly.
 
-    SQLAlchemy rounds the numbers of SQLite, and the text `false` is true there. Parsed JSON has lost digits and spaces,
-    and NULL for `null`.
+    SQLAlchemy rounds the numbers of SQLite, and the text `false` is true there. The error for a malformed time names no
+    column. Parsed JSON has lost digits and spaces, and NULL for `null`.
     """
     if isinstance(column.type, postgresql.JSON):
         return cast(column, sql.Text)
-    if isinstance(column.type, sql.JSON | sql.Numeric | sql.Boolean) and not isinstance(column.type, sql.Float):
+    if isinstance(column.type, _RAW) and not isinstance(column.type, sql.Float):
         return type_coerce(column, sql.NullType())
     return column
 

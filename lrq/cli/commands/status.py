@@ -13,7 +13,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     part is stalled or failed. The last lines name it, and so does `troubles` of --json.
     """
     from discovery.status import read_status
-    from lrq.cli.doctor.sqlite_file import lacking_room
+    from lrq.cli.doctor import postgresql, sqlite_file
     from lrq.cli.health import troubles
     from lrq.cli.output import console, emit
     from lrq.cli.reader_place import opened_to_read
@@ -21,7 +21,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
 
     with opened_to_read(config, database, site) as here:
         found = read_status(here.engine).without_messages()
-        lacking = lacking_room(here.place.url)
+        lacking = [*sqlite_file.lacking_room(here.place.url), *postgresql.lacking_room(here.engine)]
         wrong = [*lacking, *troubles(found)]
         if as_json:
             emit(found.as_json() | {"troubles": wrong})

@@ -9,6 +9,7 @@ from sqlalchemy import Engine, text
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.words import plural
 from queues.database.followers import standby_facts
+from queues.database.room import full_disk
 from queues.database.standby_facts import StandbyFacts
 
 _CHECK: Final = "postgresql"
@@ -38,9 +39,20 @@ def look(engine: Engine, needed: int) -> Iterator[Finding]:
     with engine.connect() as connection:
         row = connection.execute(_FACTS).one()
         standbys = standby_facts(connection)
+    yield from _room(full_disk(engine))
     yield from judge(PostgresqlFacts(*row), needed)
     if standbys is not None:
         yield from judge_standbys(standbys)
+
+
+def lacking_room(engine: Engine) -> list[str]:
+    """Return one sentence if the disk of the database is full."""
+    return [f"{found.sentence}: {found.cure}" for found in _room(full_disk(engine))]
+
+
+def _room(words: str) -> Iterator[Finding]:
+    if words:
+        yield problem(_CHECK, f"the disk of the database is full ({words})", "free some space there")
 
 
 def judge(facts: PostgresqlFacts, needed: int) -> Iterator[Finding]:

@@ -64,14 +64,6 @@ def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
     for session in status.sessions:
         lag, bad = session.lag, session.stalled or session.state is SessionState.FAILED
         behind = [number(lag.entries), size(lag.bytes), duration(lag.seconds)] if lag.entries else [NONE] * 3
-        why = Text(one_line(session.reason), style="red" if bad else "")
-        if session.applied_lag.entries > lag.entries:
-            why = Text.assemble(why, (f" · {_unapplied_words(session.applied_lag)}", "yellow"))
-        if session.stalled:
-            why = Text.assemble(("STALLED ", "bold red"), why)
-        if session.replaced:
-            said = Text(f"{number(session.replaced)} replaced by later entries", style="dim")
-            why = Text(" · ").join([why, said] if why else [said])
         add(
             made,
             [
@@ -83,10 +75,20 @@ def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
                 *_rate_cell(rates, "session", session.client, session.destination),
                 NONE if session.applied_seq is None else number(session.applied_seq),
                 *(Text(cell, style="yellow" if lag.entries else "dim") for cell in behind),
-                why,
+                _session_notes(session, is_bad=bad),
             ],
         )
     return made
+
+
+def _session_notes(session: SessionStatus, *, is_bad: bool) -> Text:
+    notes = [Text(one_line(session.reason), style="red" if is_bad else "")]
+    if session.applied_lag.entries > session.lag.entries:
+        notes.append(Text(_unapplied_words(session.applied_lag), style="yellow"))
+    if session.replaced:
+        notes.append(Text(f"{number(session.replaced)} replaced by later entries", style="dim"))
+    why = Text(" · ").join(note for note in notes if note)
+    return Text.assemble(("STALLED ", "bold red"), why) if session.stalled else why
 
 
 def _server_column(status: SiteStatus) -> list[str]:

@@ -59,6 +59,12 @@ class PostgresqlTransactions:
         limits = (f"statement_timeout = '{statement:d}s'", f"lock_timeout = '{lock:d}s'")
         return [text("SET TRANSACTION READ ONLY"), *(text(f"SET LOCAL {limit}") for limit in limits)]
 
+    def write_aside(self, connection: Connection) -> None:
+        """Count rows that need more memory than `work_mem`, so that a read-only transaction writes them too."""
+        for setting in ("work_mem = '64kB'", "temp_tablespaces = ''"):
+            connection.exec_driver_sql(f"SET LOCAL {setting}")
+        connection.exec_driver_sql("SELECT count(*) FROM generate_series(1, 20000)")
+
     def hasten_commit(self, connection: Connection) -> bool:
         """Commit asynchronously: a crash of the database may lose the newest of these transactions."""
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")

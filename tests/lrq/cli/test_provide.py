@@ -1,6 +1,7 @@
 """`lrq provide`, in real processes that are stopped and killed for real."""
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -174,6 +175,18 @@ def test_once_goes_on_after_the_database_was_away_for_a_moment(app: Engine, else
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, b"policy: 1 snapshot provided\n"), err.decode()
     assert payloads_of(app, sync_id) == [b"Lima", b"Oslo"]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_the_log_tells_each_sentence_of_an_outage_once_and_the_end(app: Engine, start: Start, elsewhere: Path):
+    process, log = start("airports"), elsewhere / "log"
+    with absent(app), pytest.raises(subprocess.TimeoutExpired):
+        process.wait(3.5)
+    again = re.compile(r"snapshot transmitter works again .*client=policy failures=(\d+) seconds=([\d.]+)")
+    eventually(lambda: again.search(log.read_text()))
+    told = re.findall(r"snapshot transmitter cannot work .*?(error=.*)", log.read_text())
+    assert len(told) == len(set(told)), log.read_text()
+    assert int(again.search(log.read_text())[1]) >= len(told) > 0
 
 
 @pytest.mark.parametrize(

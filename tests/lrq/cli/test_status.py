@@ -159,6 +159,15 @@ def test_entries_that_the_destination_has_not_applied_are_trouble(status, source
     assert "tokyo has not applied 2 entries of policy, the oldest for 22h 00m" in done.out
 
 
+def test_a_session_without_a_reason_begins_its_notes_with_the_first_one(status, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    end = source.tick()
+    source.session("tokyo", end, applied=0, reason="")
+    assert re.search(r"[^·] not applied: 1\b", status().out)
+    source.session("tokyo", end, applied=0, reason="live")
+    assert "live · not applied: 1" in status().out
+
+
 def test_a_failed_session_is_trouble(status, source: SourceSite):
     source.session("tokyo", state="failed", reason="another site answers")
     done = status()

@@ -225,6 +225,27 @@ def test_once_goes_on_after_the_database_was_away_for_a_moment(lima: Engine, tok
     assert story(lima) == ["e1", "hold", "e2"]
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_the_log_tells_each_sentence_of_an_outage_once_and_the_end(
+    lima: Engine, tokyo: Arrivals, start: Start, elsewhere: Path
+):
+    process, log = start(), elsewhere / "log"
+    tokyo.tick([b"e1"])
+    eventually(lambda: story(lima) == ["e1"])
+    with absent(lima), pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2.5)
+    tokyo.tick([b"e2"])
+    eventually(lambda: story(lima) == ["e1", "e2"])
+    again = re.compile(r"delivery succeeds again .*client=policy failures=(\d+) seconds=([\d.]+)")
+    eventually(lambda: again.search(log.read_text()))
+    failures, seconds = again.findall(log.read_text())[-1]
+    told = re.findall(r"delivery failed .*?(error=.*)", log.read_text())
+    # The worker polls twenty times a second, and a server that ends its connections has more than one sentence.
+    assert int(failures) > 2 * len(told), log.read_text()
+    assert 0 < float(seconds) < 60
+    assert len(told) == len(set(told)) or len(again.findall(log.read_text())) > 1, log.read_text()
+
+
 @pytest.mark.parametrize("options", [(), ("--once",)])
 def test_a_database_out_of_reach_ends_a_run_which_may_be_repeated(options: tuple[str, ...]):
     done = lrq_process("work", APPLY, *options, "--database", "postgresql+psycopg://lrq@127.0.0.1:1/lima")

@@ -133,6 +133,7 @@ def test_a_wrong_driver_is_refused_in_a_url_object_too() -> None:
     ("url", "said"),
     [
         ("postgresql://me:secret@host/db", r"through psycopg, not psycopg2: begin the .* postgresql\+psycopg://$"),
+        ("postgres://me:secret@host/db", r"begin the database URL with postgresql\+psycopg://, not with postgres://$"),
         ("postgresql+psycopg2://me:secret@host/db", r"not psycopg2: begin the database URL with postgresql\+psycopg"),
         ("postgresql+pg8000://me:secret@host/db", "not pg8000: begin the database URL"),
         ("postgresql+asyncpg://me:secret@host/db", "not asyncpg: begin the database URL"),

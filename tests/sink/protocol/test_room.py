@@ -1,11 +1,13 @@
 """The room of a receive queue, for every place of its subscriber."""
 
+from dataclasses import replace
+
 import pytest
 
 from queues.positions import Position
 from queues.receive.marks import ENTRY_BYTES, ReceiveState, stored_size
 from queues.wire.replication_pb2 import Refusal
-from sink.protocol.room import counted_from, refuse_full, room_left, unapplied_bytes
+from sink.protocol.room import applied_up_to, counted_from, refuse_full, room_left, unapplied_bytes
 
 
 def marks(boundary: int, *, seq: int | None = None, received: int) -> ReceiveState:
@@ -65,3 +67,24 @@ def test_the_refusal_names_the_bytes_and_the_setting():
 )
 def test_an_empty_queue_begins_to_count_anew(state, applied_seq, counted):
     assert counted_from(state, applied_seq, 700) == counted
+
+
+@pytest.mark.parametrize(
+    ("state", "applied_seq", "applied_bytes", "told"),
+    [
+        # No subscriber has ever worked here, and no entry has come.
+        (marks(10, received=0), 0, 0, 10),
+        (marks(10, received=100), 0, 0, 0),
+        (marks(10, received=400), 4, 400, 10),
+        (marks(10, received=401), 4, 400, 4),
+        # A snapshot waits for the subscriber, and no log entry has followed.
+        (replace(marks(10, received=400), sync_id="s1"), 0, 400, 0),
+        (replace(marks(10, received=400), sync_id="s1"), 7, 400, 10),
+        # The rows of an open tick wait.
+        (marks(4, seq=9, received=500), 4, 400, 4),
+        # A writer or a subscriber of an earlier version has not counted.
+        (marks(10, received=100), 4, 400, 4),
+    ],
+)
+def test_a_sink_tells_how_far_no_received_entry_waits(state, applied_seq, applied_bytes, told):
+    assert applied_up_to(state, applied_seq, applied_bytes) == told

@@ -14,6 +14,11 @@ NEVER = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:
     [
         (PLAIN, NEVER + "Failed to connect to remote host: Connection refused", "Connection refused"),
         (SOCKET, "last error: Failed to connect to remote host: No such file or directory", "No such file"),
+        (
+            SOCKET,
+            "last error: X: unix:/s: connect failed: addr: unix:/s error: Connection refused",
+            "Connection refused",
+        ),
         (TLS, NEVER + "Tls handshake failed: error:1000007d: CERTIFICATE_VERIFY_FAILED: expired", "or out of date"),
         (TLS, NEVER + "UNAUTHENTICATED: Hostname Verification Check failed.", "for other addresses"),
         (TLS, NEVER + "Tls handshake failed: error:100000f7: WRONG_VERSION_NUMBER: OK", "does not speak TLS"),
@@ -21,6 +26,9 @@ NEVER = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:
         (TLS, NEVER + "Socket closed", "does not take the certificate"),
         (TLS, NEVER + "recvmsg:Connection reset by peer", "does not take the certificate"),
         (PLAIN, NEVER + "Socket closed", "if it speaks TLS, write tls:// here"),
+        (PLAIN, NEVER + "connection attempt timed out before receiving SETTINGS frame", "answers nothing"),
+        (TLS, NEVER + "Handshake read failed (Endpoint closing)", "answers nothing"),
+        (PLAIN, "ping timeout", "continue that process, or restart the server there"),
         (PLAIN, "Socket closed", "UNAVAILABLE (Socket closed)"),
         (TLS, "recvmsg:Connection reset by peer", "UNAVAILABLE (recvmsg:Connection reset by peer)"),
     ],

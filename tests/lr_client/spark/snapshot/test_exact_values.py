@@ -1,5 +1,6 @@
 """`lrq_table` reads each row once, and each value as the database holds it."""
 
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,10 @@ def test_a_fraction_in_a_column_of_whole_numbers_is_refused(site: Engine, tmp_pa
         ("REAL", "'abc'", "double, and a row has another value"),
         ("INTEGER", "'abc'", "bigint, and a row has another value"),
         ("BLOB", "12", "binary, and a row has another value"),
+        ("DATE", "'2024-13-45'", "date, and a row has another value"),
+        ("DATE", "12", "date, and a row has another value"),
+        ("TIMESTAMP", "'yesterday'", "timestamp_ntz, and a row has another value"),
+        ("DATETIME", "17", "timestamp_ntz, and a row has another value"),
         *(("BOOLEAN", value, "boolean, and a row has another value") for value in ("2", "-1", "0.5", "'false'", "''")),
     ],
 )
@@ -106,6 +111,17 @@ def test_a_time_with_an_offset_is_the_same_moment_in_utc(
 ) -> None:
     (row,) = read(site, tmp_path, "CREATE TABLE odd (at TIMESTAMP)", f"INSERT INTO odd VALUES ('{value}')")
     assert row["at"].isoformat() == expected
+
+
+def test_times_are_read(site: Engine, tmp_path: Path) -> None:
+    (row, empty) = read(
+        site,
+        tmp_path,
+        "CREATE TABLE odd (id INTEGER PRIMARY KEY, day DATE, at TIMESTAMP)",
+        "INSERT INTO odd VALUES (1, '2024-02-29', '2024-01-02 03:04:05.123456'), (2, NULL, NULL)",
+    )
+    assert (row["day"], row["at"]) == (date(2024, 2, 29), datetime(2024, 1, 2, 3, 4, 5, 123456))  # noqa: DTZ001
+    assert (empty["day"], empty["at"]) == (None, None)
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(3, 5), (4, -2), (39, 0), (None, None)])

@@ -1,0 +1,52 @@
+"""A sink whose process stands still takes connections, and answers nothing; one without a process takes none."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trustme
+
+from queues.errors import PeerUnreachableError
+from sink import RemoteSink
+from sink.transport.credentials import Credentials
+from sink.transport.endpoints import network_endpoint
+from tests.certificates import issued
+from tests.sink.frames import request
+
+
+@pytest.fixture(params=["tcp", "ipc", "tls"])
+def silent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Give the endpoint of a socket whose connections the kernel takes, and no process reads."""
+    if request.param == "ipc":
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(tmp_path / "s"))
+    else:
+        listening = socket.create_server(("127.0.0.1", 0))
+    with listening:
+        listening.listen()
+        at = listening.getsockname()
+        yield f"ipc://{at}" if request.param == "ipc" else f"{request.param}://127.0.0.1:{at[1]}"
+
+
+@pytest.fixture
+def credentials(silent: str, tmp_path: Path) -> Credentials | None:
+    return issued(trustme.CA(), tmp_path) if silent.startswith("tls") else None
+
+
+def test_a_process_that_stands_still_is_told_with_the_remedy(silent: str, credentials: Credentials | None) -> None:
+    with (
+        closing(RemoteSink(network_endpoint(silent), credentials=credentials, negotiation_timeout=60)) as sink,
+        pytest.raises(PeerUnreachableError) as caught,
+    ):
+        sink.negotiate(request())
+    words = "its process takes connections and answers nothing: continue that process, or restart the server there"
+    assert str(caught.value) == f"{network_endpoint(silent)} cannot be reached: {words}"
+
+
+def test_a_socket_without_a_process_is_told_in_one_clause(tmp_path: Path) -> None:
+    missing = f"ipc://{tmp_path}/s"
+    with closing(RemoteSink(network_endpoint(missing))) as sink, pytest.raises(PeerUnreachableError) as caught:
+        sink.negotiate(request())
+    assert str(caught.value) == f"{missing} cannot be reached: No such file or directory"
