@@ -18,15 +18,29 @@ from tests.house.page_blocks import take
 
 (_SWITCH_ON,) = take(__name__, "docs/operating.md", "sql")
 
+# The segments have copies of the trigger, but on PostgreSQL 14 triggers of their own.
+_OWN = text("""
+    SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'lrq_sequence_commit' AND tgparentid = 0
+      AND tgrelid::regclass::text LIKE 'lrq_log_entries%' ORDER BY 1
+""")
+
+
+def triggered(connection: Connection) -> list[str]:
+    """Return the tables to name in a change of the ordering trigger."""
+    return list(connection.execute(_OWN).scalars())
+
 
 @contextmanager
 def trigger_off(site: Engine) -> Iterator[None]:
     """Switch the ordering trigger off, as a bulk load does; at the end, switch it on as the page says."""
     with site.begin() as connection:
-        connection.execute(text("ALTER TABLE lrq_log_entries DISABLE TRIGGER ALL"))
+        tables = triggered(connection)
+        for table in tables:
+            connection.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER ALL"))
     yield
     with site.begin() as connection:
-        connection.execute(text(_SWITCH_ON))
+        for table in tables:
+            connection.execute(text(_SWITCH_ON.replace("lrq_log_entries", table)))
 
 
 def transmit(site: Engine, *payloads: bytes, client: str = "policy") -> None:

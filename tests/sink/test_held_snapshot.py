@@ -10,6 +10,7 @@ from queues.database.leases import Lease
 from queues.names import client_name, site_id
 from queues.receive import consumer_marks, consumer_moves, writer_marks
 from queues.receive.writer_marks import LockedMarks
+from tests.fresh_statistics import tell_statistics
 
 UPDATES = 3_000
 BLOCKS = text(
@@ -62,9 +63,9 @@ def test_the_newest_marks_are_found_in_few_blocks_after_thousands_of_updates(
             act(connection)
     with postgres.begin() as connection:
         connection.execute(text("ANALYZE lrq_receive_marks, lrq_consumers"))  # as autovacuum does
-        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+        tell_statistics(connection)
     before = blocks(postgres)
     with postgres.begin() as connection:
         act(connection)
-        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+        tell_statistics(connection)
     assert 0 < blocks(postgres) - before < 40

@@ -122,7 +122,9 @@ def test_the_standing_of_many_producers_is_read_through_an_index(new_file: Files
         )
         steps = [row[3] for row in plan]
     assert len(seen) <= 5
-    assert [step for step in steps if step.startswith("SCAN") and "asked" not in step and "CONSTANT" not in step] == []
+    # SQLite before 3.36 names the list of the asked producers by a number.
+    short = ("asked", "CONSTANT", "SUBQUERY")
+    assert [step for step in steps if step.startswith("SCAN") and not any(word in step for word in short)] == []
     assert any("ix_lrq_ring_productions_producer" in step for step in steps)
 
 

@@ -27,7 +27,7 @@ from queues.errors import (
     StoreUnavailableError,
     WrongSiteError,
 )
-from tests.queues.unordered import migrate_to
+from tests.queues.unordered import migrate_to, triggered
 from tests.waiting import eventually
 
 NewDatabase = Callable[[], str]
@@ -159,7 +159,9 @@ def test_a_migration_that_waits_for_a_lock_lets_other_transactions_pass(site: En
     if dialect == "sqlite":
         pytest.skip("on SQLite a migration is a short transaction like all others")
     migrate_to(site, "0002")
-    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'lrq_log_entries'::regclass")
+    waiting = text(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation::regclass::text LIKE 'lrq_log_entries%'"
+    )
     write = text("LOCK TABLE lrq_log_entries IN ROW EXCLUSIVE MODE")
     with site.connect() as holder, site.connect() as other, ThreadPoolExecutor(1) as threads:
         holder.execute(write)
@@ -367,7 +369,8 @@ def test_check_notices_a_disabled_ordering_trigger(site: Engine):
     if site.dialect.name == "sqlite":
         pytest.skip("SQLite needs no trigger")
     with site.begin() as connection:
-        connection.execute(text("ALTER TABLE lrq_log_entries DISABLE TRIGGER lrq_sequence_commit"))
+        for table in triggered(connection):
+            connection.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER lrq_sequence_commit"))
     with pytest.raises(SchemaMismatchError, match="the enabled trigger lrq_sequence_commit"):
         migrations.check(site)
 

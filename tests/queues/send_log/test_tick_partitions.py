@@ -13,6 +13,7 @@ from queues.send_log import segments
 from queues.send_log import ticks as tick_rows
 from queues.send_log.port import TickLimits
 from queues.send_log.reads import keep_ticks
+from tests.fresh_statistics import tell_statistics
 from tests.queues.held import held_snapshot
 from tests.queues.reading import Reader
 from tests.queues.send_log.transmitting import LIMA, acknowledge, client
@@ -65,7 +66,7 @@ def dead_rows(engine: Engine) -> dict[str, int]:
 def told(engine: Engine) -> None:
     """Flush the statistics of the connection, so that `dead_rows` sees them."""
     with engine.begin() as connection:
-        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+        tell_statistics(connection)
 
 
 def test_neither_ticks_nor_entries_leave_dead_rows_while_a_snapshot_is_held(site: Engine, reader: Reader) -> None:
