@@ -16,6 +16,7 @@ from lr_client.snapshot.build import Build, BuildSettings
 from lr_client.snapshot.context import SnapshotProvider
 from lr_client.snapshot.function_provider import ProvideFunction, provider_of
 from lr_client.snapshot.provider_lease import ProviderLease
+from lr_client.snapshot.work_trouble import WorkTrouble
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.clock import SYSTEM_CLOCK, Clock, jittered, now_us
@@ -23,7 +24,6 @@ from queues.database import leases
 from queues.database.engine_check import require_engine
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError, ThreadEndedError
-from queues.failure_log import FailureLog
 from queues.logs import logger
 from queues.names import client_name
 from queues.send_log.known_sites import read_known
@@ -110,8 +110,7 @@ class SnapshotTransmitter:
         self._threads: list[threading.Thread] = []
         self._lease = ProviderLease(self._engine, self._client, self._owner, lease_seconds, clock)
         self._rest_until = clock.monotonic()
-        self._problem = ""
-        self._failures = FailureLog()
+        self._trouble = WorkTrouble(log.bind(client=self._client), clock)
         self._close_by = 0.0
         self._thread = watched(f"lrq-transmitter-{client}", self._work, self._end_by_error)
         self._thread.start()
@@ -120,7 +119,7 @@ class SnapshotTransmitter:
     @property
     def problem(self) -> str:
         """The error that keeps the transmitter from looking for requests now; empty when there is none."""
-        return self._problem
+        return self._trouble.reason
 
     @property
     def active(self) -> bool | None:
@@ -160,34 +159,17 @@ class SnapshotTransmitter:
                     listening.enter_context(self._hints())
                     listens = True
                 due_in = self._turn()
-                self._note_success()
+                self._trouble.end()
                 pause = min(2 * pause if due_in is None else max(due_in, _QUICKEST_POLL), self._poll_interval)
             except OwnershipLostError as lost:
                 self._stand_down(str(lost))
             except Exception as failure:  # noqa: BLE001 - the top of the loop: logged, then tried again
-                self._note_failure(failure)
+                self._trouble.note(failure)
                 pause = self._poll_interval
             self._has_begun.set()
             if self._clock.wait(self._wake, pause):
                 # The hint of a request may come before its commit.
                 pause = _QUICKEST_POLL / 2
-
-    def _note_failure(self, failure: Exception) -> None:
-        self._problem = in_words(failure)
-        row = self._failures.note("", self._problem, self._clock.monotonic())
-        if row is not None:
-            log.warning(
-                "snapshot transmitter cannot work", client=self._client, error=self._problem,
-                failures=row.failures, seconds=row.seconds,
-            )  # fmt: skip
-
-    def _note_success(self) -> None:
-        self._problem = ""
-        row = self._failures.end("", self._clock.monotonic())
-        if row is not None:
-            log.info(
-                "snapshot transmitter works again", client=self._client, failures=row.failures, seconds=row.seconds
-            )
 
     def _hints(self) -> hints.HintReceiver:
         with reading(self._engine) as connection:
@@ -271,7 +253,7 @@ class SnapshotTransmitter:
             return dict(self._builds)
 
     def _end_by_error(self, error: ThreadEndedError) -> None:
-        self._problem = in_words(error)
+        self._trouble.reason = in_words(error)
         self._finish()
 
     def _finish(self) -> None:
