@@ -135,7 +135,8 @@ class Settings(BaseSettings):
         parked_retention_seconds: Parked entries are kept for this long.
         lease_seconds: Another server of this site takes over if the owner renews no lease for this long.
         heartbeat_seconds: A quiet session sends the newest tick, and lag is reported, at this interval.
-        stall_seconds: A session with frames in flight and no answer for this long is stalled and reconnects.
+        stall_seconds: A session with frames in flight and no answer for this long is stalled and reconnects. Its oldest
+            frame has the time besides that it needs at 64 kbit/s.
         retry_first_seconds: The delay before the first retry; the delay doubles with each further retry.
         retry_cap_seconds: The longest delay between two retries.
         slow_retry_seconds: The delay between two retries where only a person can help.

@@ -57,6 +57,11 @@ class Window:
         return self._bytes
 
     @property
+    def oldest_bytes(self) -> int:
+        """The bytes of the oldest frame in flight; 0 if there is none."""
+        return self._frames[0].size if self._frames else 0
+
+    @property
     def full(self) -> bool:
         """Whether the next frame must wait for an acknowledgement."""
         return len(self._frames) >= self._max_frames or self._bytes >= self._max_bytes

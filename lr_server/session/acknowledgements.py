@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from lr_server.protocol import slow_lines
 from lr_server.protocol.answers import SentLog, refused
 from lr_server.protocol.events import (
     BatchAcked,
@@ -33,6 +34,10 @@ class Acknowledgements:
         """The seconds without an answer of the sink; 0 while nothing is in flight."""
         context = self._context
         return context.clock.monotonic() - max(self._heard, context.inflight.since) if context.inflight.busy else 0.0
+
+    def is_stalled(self, stall_seconds: float) -> bool:
+        """Return whether an answer is overdue, by `slow_lines.stalled_after`."""
+        return self.silent_seconds > slow_lines.stalled_after(stall_seconds, self._context.inflight.oldest_bytes)
 
     def note(self, ack: Ack, work: Work | None) -> Refused | None:
         """Take *ack*, which answers a frame of *work*.

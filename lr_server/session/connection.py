@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from lr_server.protocol import answers
+from lr_server.protocol import answers, slow_lines
 from lr_server.protocol.answers import SentLog
 from lr_server.protocol.events import Event, RefusalKind, Refused
 from lr_server.protocol.histories import SinkHistory
@@ -69,11 +69,13 @@ class SinkConnection:
         self._report = report
         self._sink: Sink | RestingSink | None = None
         self._room: int | None = None
+        # Whether the last stream ended as if its line were slow.
+        self._is_slow = False
 
     def ask(self, rollback_to: Position | None = None, replay: ReplayAnswer | None = None) -> NegotiateResponse:
         """Connect if necessary, and ask the sink for its history; see `Sink.negotiate`."""
         if self._sink is None:
-            self._sink = self._context.connect(self._owed, for_snapshots=bool(self.way_of))
+            self._sink = self._context.connect(self._owed, for_snapshots=bool(self.way_of), is_slow=self._is_slow)
         self.fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))
@@ -178,6 +180,7 @@ class SinkConnection:
         stream, self.stream = self.stream, None
         sink, self._sink = self._sink, None
         if stream is not None:
+            self._is_slow = slow_lines.is_suspected(stream.silent_seconds)
             stream.close()
         if sink is not None:
             sink.close()

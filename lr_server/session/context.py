@@ -56,8 +56,11 @@ class Leadership(NamedTuple):
 class Connect(Protocol):
     """Connects a session to its sink, by the way of the log or of snapshots."""
 
-    def __call__(self, owed: SessionKey, *, for_snapshots: bool) -> Sink | RestingSink:
-        """Return the sink; raise `PeerUnreachableError` or `ConfigurationError`."""
+    def __call__(self, owed: SessionKey, *, for_snapshots: bool, is_slow: bool) -> Sink | RestingSink:
+        """Return the sink; raise `PeerUnreachableError` or `ConfigurationError`.
+
+        A connection by a line that *is_slow* may be silent for a minute.
+        """
         ...
 
 

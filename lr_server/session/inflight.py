@@ -40,6 +40,12 @@ class Inflight:
         return len(self._window) > 0
 
     @property
+    def oldest_bytes(self) -> int:
+        """The bytes of the oldest frame in flight, as `Window.oldest_bytes`."""
+        with self._guard:
+            return self._window.oldest_bytes
+
+    @property
     def has_room(self) -> bool:
         """Whether the sink has room for further entries."""
         return self._window.has_room

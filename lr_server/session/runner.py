@@ -114,7 +114,7 @@ class Session:
         return isinstance(self._state, Failed) and self._state.is_final
 
     def check_connection(self) -> None:
-        """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this.
+        """Break a connection whose sink owes an answer for `stall_seconds`; the supervisor calls this.
 
         A session away from its preferred server moves back once that server can be reached again. A session whose
         stream shall have other threads connects again. Raises `RuntimeError` if the session needs a thread, and the
@@ -122,8 +122,8 @@ class Session:
         """
         self._turns.look_for_thread()
         stream = self._connection.stream
-        if stream is not None and stream.silent_seconds > self._context.limits.stall_seconds:
-            stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
+        if stream is not None and stream.is_stalled(self._context.limits.stall_seconds):
+            stream.break_off(f"stalled: no acknowledgement for {stream.silent_seconds:.0f} s")
         if self._context.routes.is_home_again(self.owed):
             self.reconnect("the preferred server of the site can be reached again")
         if self._context.stream_threads.is_change_due(self.owed):

@@ -78,6 +78,10 @@ class FrameStream:
         """See `Acknowledgements.silent_seconds`."""
         return self._acknowledgements.silent_seconds
 
+    def is_stalled(self, stall_seconds: float) -> bool:
+        """See `Acknowledgements.is_stalled`."""
+        return self._acknowledgements.is_stalled(stall_seconds)
+
     def break_off(self, why: str) -> None:
         """Report the connection as lost."""
         if not self._work.is_closed:

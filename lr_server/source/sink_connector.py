@@ -40,7 +40,7 @@ class SinkConnector:
         self.stream_threads = StreamThreads(lambda owed: traffic.of(owed).work_done, clock, THREADED)
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="lrq-frames")
 
-    def connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink | RestingSink:
+    def connect(self, owed: SessionKey, *, for_snapshots: bool, is_slow: bool) -> Sink | RestingSink:
         """See `lr_server.session.context.Connect`."""
         peer = peer_of(self._topology, owed.destination)
         listed = peer.for_snapshots if for_snapshots else peer.endpoint
@@ -48,7 +48,9 @@ class SinkConnector:
         if isinstance(endpoint, LocalEndpoint):
             self.stream_threads.forget(owed)
             return LocalSink(local.find(endpoint.site), self._workers)
-        return self._dial(owed, endpoint, Lane.SNAPSHOTS if for_snapshots else Lane.LOG)
+        if for_snapshots:
+            return self._dial(owed, endpoint, Lane.SLOW_SNAPSHOTS if is_slow else Lane.SNAPSHOTS)
+        return self._dial(owed, endpoint, Lane.SLOW_LOG if is_slow else Lane.LOG)
 
     def close(self) -> None:
         """End the shared threads, after the end of all sessions. Does not wait."""

@@ -35,6 +35,8 @@ def _noticing_silence(after_ms: int, within_ms: int) -> tuple[tuple[str, int], .
 
 #: The options of a connection to one of several servers: another server does the work of a silent one.
 _REPLACEABLE_OPTIONS: Final = (*_COMMON, *_noticing_silence(3_000, 3_000))
+#: The options for a slow line, where the question waits behind up to 1 MiB of a frame.
+_SLOW_OPTIONS: Final = (*_COMMON, *_noticing_silence(10_000, 60_000))
 #: The options of every other connection.
 OPTIONS: Final = (*_COMMON, *_noticing_silence(10_000, 5_000))
 # gRPC's own thread looks at a watched connection for up to 0.4 seconds after `unwatch`. The thread prints a traceback
@@ -59,17 +61,27 @@ def wake_seldom() -> None:
 class Lane(Enum):
     """The use of a connection: the streams of one lane share its buffers and its flow control.
 
-    Requests for one of several servers have the lane REPLACEABLE, which notices a silent server sooner.
+    Requests for one of several servers have the lane REPLACEABLE, which notices a silent server sooner. The lanes of
+    slow lines notice one later.
     """
 
     LOG = auto()
     SNAPSHOTS = auto()
+    SLOW_LOG = auto()
+    SLOW_SNAPSHOTS = auto()
     REPLACEABLE = auto()
+
+
+_OPTIONS: Final = {
+    Lane.SLOW_LOG: _SLOW_OPTIONS,
+    Lane.SLOW_SNAPSHOTS: _SLOW_OPTIONS,
+    Lane.REPLACEABLE: _REPLACEABLE_OPTIONS,
+}
 
 
 def options_of(lane: Lane) -> Sequence[tuple[str, int]]:
     """Return the options of a connection for *lane*."""
-    return _REPLACEABLE_OPTIONS if lane is Lane.REPLACEABLE else OPTIONS
+    return _OPTIONS.get(lane, OPTIONS)
 
 
 class ChannelKey(NamedTuple):

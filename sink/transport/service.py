@@ -41,8 +41,9 @@ _OPTIONS = (
     # Two servers must not listen at the same port without an error.
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.ping_timeout_ms", 10_000),
+    # The answer of a source waits behind up to 1 MiB of a frame. A slow line needs half a minute for that.
+    ("grpc.keepalive_timeout_ms", 60_000),
+    ("grpc.http2.ping_timeout_ms", 60_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
     # Blocks are compressed already. Without this, a small message could become a very large one. 1: no compression.

@@ -17,6 +17,16 @@ def test_an_empty_window_admits_a_frame_of_any_size():
     assert not window.full
 
 
+def test_the_oldest_frame_is_the_next_one_to_be_acknowledged():
+    window = Window(max_frames=3, max_bytes=10)
+    assert window.oldest_bytes == 0
+    window.add(1, 4)
+    window.add(2, 5)
+    assert window.oldest_bytes == 4
+    window.ack(1)
+    assert window.oldest_bytes == 5
+
+
 def test_both_frames_and_bytes_are_counted():
     window = Window(max_frames=2, max_bytes=10)
     window.add(1, 1)
