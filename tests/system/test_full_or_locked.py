@@ -61,7 +61,7 @@ def full(world: World, server: LogReplicationServer, table: str) -> Iterator[Non
         connection.execute(f"PRAGMA max_page_count = {1 if is_full else 2**30}")
 
     is_full = True
-    for engine in server._engines:
+    for engine in (server._engines.work, server._engines.control):
         event.listen(engine, "checkout", limit)
     yield
     is_full = False

@@ -193,7 +193,8 @@ def test_a_lease_thread_that_ends_by_itself_ends_the_delivery_and_releases_the_l
     eventually(lambda: listener.errors)
     eventually(lambda: leases.holder(sink, subscriber_lease("policy")).expired)
     assert not broken.active
-    assert "the thread lrq-owner-subscriber/policy has ended by an error of its own: KeyError: 'bug'" in broken.reason
+    ended = "the thread lrq-owner-subscriber/policy has ended by an error of its own: KeyError: 'bug'"
+    eventually(lambda: ended in broken.reason)
     tokyo.tick([b"e1"])
     follow(Apply())
     eventually(lambda: tokyo.left == 0)
