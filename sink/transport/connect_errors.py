@@ -20,6 +20,8 @@ _STANDS_STILL: Final = (
 )
 #: Parts of gRPC's text for a connection without an answer: to the first frame, to TLS, or to a ping.
 _SILENT: Final = ("before receiving SETTINGS frame", "Handshake read failed (Endpoint", "ping timeout")
+#: The end of that text for TLS, in older releases of grpcio.
+_SILENT_BEFORE: Final = "Handshake read failed"
 #: The ends of gRPC's text if the peer closes a connection before it is established.
 _ENDED: Final = ("Socket closed", "Connection reset by peer")
 
@@ -33,7 +35,7 @@ def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> st
         if isinstance(endpoint, TlsEndpoint):
             return _NOT_TAKEN
         return "it ends the connection at once: if it speaks TLS, write tls:// here"
-    if any(said in details for said in _SILENT):
+    if any(said in details for said in _SILENT) or details.endswith(_SILENT_BEFORE):
         return _STANDS_STILL
     # gRPC's text repeats itself for a failed connection; only its last part has the cause.
     _, failed, why = details.rpartition("Failed to connect to remote host: ")
