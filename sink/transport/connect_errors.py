@@ -18,8 +18,10 @@ _HANDSHAKE: Final = {
 _STANDS_STILL: Final = (
     "its process takes connections and answers nothing: continue that process, or restart the server there"
 )
-#: Parts of gRPC's text for a connection without an answer: to the first frame, to TLS, or to a ping.
-_SILENT: Final = ("before receiving SETTINGS frame", "Handshake read failed (Endpoint", "ping timeout")
+#: Parts of gRPC's text for a new connection without an answer: to the first frame, or to TLS.
+_SILENT: Final = ("before receiving SETTINGS frame", "Handshake read failed (Endpoint")
+#: A ping waits behind the bytes of a frame, so an open connection may be silent because of its line.
+_NO_ANSWER: Final = "no answer came in time: its process stands still, or the line is slow"
 #: The end of that text for TLS, in older releases of grpcio.
 _SILENT_BEFORE: Final = "Handshake read failed"
 #: The ends of gRPC's text if the peer closes a connection before it is established.
@@ -37,6 +39,8 @@ def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> st
         return "it ends the connection at once: if it speaks TLS, write tls:// here"
     if any(said in details for said in _SILENT) or details.endswith(_SILENT_BEFORE):
         return _STANDS_STILL
+    if "ping timeout" in details:
+        return _NO_ANSWER
     # gRPC's text repeats itself for a failed connection; only its last part has the cause.
     _, failed, why = details.rpartition("Failed to connect to remote host: ")
     if not failed and "connect failed: addr: " in details:

@@ -28,7 +28,7 @@ NEVER = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:
         (PLAIN, NEVER + "Socket closed", "if it speaks TLS, write tls:// here"),
         (PLAIN, NEVER + "connection attempt timed out before receiving SETTINGS frame", "answers nothing"),
         (TLS, NEVER + "Handshake read failed (Endpoint closing)", "answers nothing"),
-        (PLAIN, "ping timeout", "continue that process, or restart the server there"),
+        (PLAIN, "ping timeout", "its process stands still, or the line is slow"),
         (PLAIN, "Socket closed", "UNAVAILABLE (Socket closed)"),
         (TLS, "recvmsg:Connection reset by peer", "UNAVAILABLE (recvmsg:Connection reset by peer)"),
     ],
