@@ -6,8 +6,9 @@ from sqlalchemy import Connection, Engine, insert, select
 
 from queues.blocks import EntryRow, encode_entries
 from queues.database.tables.receive import receive_blocks
-from queues.receive.block_entries import LogEntries, ReceivedBlock, ReceivedRow
+from queues.receive.block_entries import LogEntries, ReceivedBlock
 from queues.receive.marks import stored_size
+from queues.receive.received_rows import ReceivedRow
 
 #: The number of log entries in all receive queues of a site, as SQL.
 COUNT = "SELECT CAST(coalesce(sum(row_count), 0) AS INTEGER) FROM lrq_receive_blocks"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from queues.receive.block_entries import ReceivedRow
+from queues.receive.received_rows import ReceivedRow
 from queues.receive.snapshot_batches import SnapshotRowColumns
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from queues.entry_headers import parse
 from queues.names import ClientName, SiteId
-from queues.receive.block_entries import ReceivedRow
+from queues.receive.received_rows import LogRowColumns, ReceivedRow
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC, SNAPSHOT_SYNC, RoutingTableEntryMsg
 
 
@@ -24,7 +24,8 @@ def received_entries(
         sync_id=sync_id,
     ).SerializeToString()
     entries = []
-    for sequence, transaction, committed_us, item_key, payload, headers, partition_key in rows:
+    fields = rows.fields() if isinstance(rows, LogRowColumns) else rows
+    for sequence, transaction, committed_us, item_key, payload, headers, partition_key in fields:
         entry = RoutingTableEntryMsg.FromString(common)
         entry.opaque_payload = payload
         entry.sequence = sequence

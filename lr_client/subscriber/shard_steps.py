@@ -12,10 +12,11 @@ from queues.errors import NeedsFullSyncError
 from queues.names import ClientName
 from queues.receive import shard_marks, stored_shard_maps
 from queues.receive.batches import BatchLimits
-from queues.receive.block_entries import LogEntries, ReceivedRow, TransactionPart
+from queues.receive.block_entries import LogEntries, TransactionPart
 from queues.receive.consumer_marks import IN_LOG, NOWHERE, QueueState, queue_state
 from queues.receive.kept_blocks import History, KeptBlocks
 from queues.receive.log_blocks import FETCH_BYTES
+from queues.receive.received_rows import LogRowColumns
 from queues.receive.registry import is_registered
 from queues.receive.shard_marks import ShardRow, StoredChange
 from queues.shard_maps import ShardMap
@@ -141,11 +142,11 @@ def _log_step(
     if row.seq >= upto:
         return None
     kept.open(History(queue.queue_id, received.sync_id, received.branch, row.version), row.seq)
-    rows: list[ReceivedRow] = []
+    parts: list[LogRowColumns] = []
 
     def take(candidate: Candidate) -> None:
         for block, begin, last in candidate.rows:
-            rows.extend(block.rows(begin, last))
+            parts.append(block.rows(begin, last))
 
     scan = Scan(queue.view, row.shard)
     found = _Transactions(connection, kept, scan, row.seq, upto)
@@ -159,6 +160,7 @@ def _log_step(
     seen = stands.consumed._replace(seq=row.seq)
     to = seen._replace(branch=received.branch, seq=end)
     has_more = end < found.upto and not batch.waits
+    rows = LogRowColumns.joined(parts)
     return ShardStep(Kind.LOG_ENTRIES, seen, to, rows, version=row.version, row=row, lift=batch.lift, has_more=has_more)
 
 

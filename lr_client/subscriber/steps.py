@@ -8,11 +8,11 @@ from sqlalchemy import Connection
 
 from queues.receive import batches, parked_retries, parked_rows, snapshot_batches
 from queues.receive.batches import BatchLimits
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, queue_state
 from queues.receive.kept_blocks import History, KeptBlocks
 from queues.receive.marks import NOT_ENDED
 from queues.receive.parked_retries import Retry
+from queues.receive.received_rows import LogRowColumns, ReceivedRow
 from queues.receive.registry import is_registered
 
 
@@ -82,7 +82,11 @@ class DeliveryStep:
 
     def delays(self, now_us: int) -> list[float]:
         """Return the seconds from the commit of each source transaction until *now_us*; never below 0."""
-        committed = {row.transaction_seq: row.committed_us for row in self.rows}
+        rows = self.rows
+        if isinstance(rows, LogRowColumns):
+            committed = dict(zip(rows.transaction_seq, rows.committed_us, strict=True))
+        else:
+            committed = {row.transaction_seq: row.committed_us for row in rows}
         return [max(now_us - at_us, 0) / 1_000_000 for at_us in committed.values()]
 
     @property

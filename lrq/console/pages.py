@@ -29,9 +29,9 @@ from queues.entry_headers import parse
 from queues.errors import CorruptFrameError, LrqError, UsageError
 from queues.names import client_name, site_id
 from queues.positions import is_number
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.blocked import blocked_one
 from queues.receive.parked import ParkedTransaction, parked_contents, parked_one, parked_trace
+from queues.receive.received_rows import ReceivedRow
 from queues.send_snapshot.stored_parts import PartRows, parts_of
 from queues.words import in_words
 

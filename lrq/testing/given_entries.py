@@ -10,7 +10,7 @@ from queues.clock import now_us
 from queues.entry_headers import checked_headers
 from queues.entry_keys import checked_key
 from queues.errors import UsageError
-from queues.receive.block_entries import ReceivedRow
+from queues.receive.received_rows import ReceivedRow
 
 #: An entry of a test: a payload, (payload, item_key), a mapping with the names of `FIELDS`, or a sender's entry.
 Entry = bytes | tuple[bytes, str | None] | Mapping[str, object] | Transmitted | LRMessageWithDestinations

@@ -22,8 +22,8 @@ from queues.errors import UsageError
 from queues.names import ClientName
 from queues.positions import is_number
 from queues.receive import log_blocks, snapshot_blocks
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.queue_marks import LOG_PROGRESS
+from queues.receive.received_rows import ReceivedRow
 from queues.receive.snapshot_blocks import SnapshotRow
 
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from queues.errors import NeedsFullSyncError
-from queues.receive.block_entries import LogEntries, ReceivedRow, Sizes
+from queues.receive.block_entries import LogEntries, Sizes
 from queues.receive.kept_blocks import KeptBlocks
+from queues.receive.received_rows import LogRowColumns, ReceivedRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def next_entries(
             taken = rows_within(sizes, limits, one=one, complete=False)
             break
     end = upto if taken is None or taken == len(sizes) else sizes.seqs[taken] - 1
-    rows = [row for block, begin, last in pieces if begin < end for row in block.rows(begin, min(last, end))]
+    rows = LogRowColumns.joined(block.rows(begin, min(last, end)) for block, begin, last in pieces if begin < end)
     ended = [block for block, _, last in pieces if last == block.end_seq <= end]
     return Fetched(rows, end, len(ended), sum(block.size for block in ended))
 

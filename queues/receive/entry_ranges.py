@@ -5,7 +5,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from queues.receive import log_blocks
-from queues.receive.block_entries import ReceivedRow, Sizes
+from queues.receive.block_entries import Sizes
+from queues.receive.received_rows import ReceivedRow
 
 
 class EntryRange(NamedTuple):

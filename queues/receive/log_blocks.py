@@ -24,7 +24,8 @@ from sqlalchemy import (
 from queues.database import dialects
 from queues.database.tables.receive import receive_blocks as stored
 from queues.errors import NeedsFullSyncError
-from queues.receive.block_entries import LogEntries, ReceivedBlock, ReceivedRow
+from queues.receive.block_entries import LogEntries, ReceivedBlock
+from queues.receive.received_rows import ReceivedRow
 
 #: The size of the blocks fetched at once, in bytes of `ReceivedBlock.size`; a larger block is fetched alone.
 FETCH_BYTES: Final = 1024 * 1024

@@ -12,8 +12,8 @@ from queues.database.tables.receive import receive_queues
 from queues.database.transactions import reading, writing
 from queues.errors import UsageError
 from queues.names import ClientName
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.parked_rows import REQUESTED, Identity, identity_of, rows_of
+from queues.receive.received_rows import ReceivedRow
 
 #: The most ids in one statement.
 _CHUNK: Final = 500

@@ -9,8 +9,8 @@ from queues.clock import now_us
 from queues.database.tables.consumers import parked_entries
 from queues.database.transactions import writing_briefly
 from queues.error_facts import ErrorFacts
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.parked_rows import REQUESTED, Identity, identity_of, rows_of
+from queues.receive.received_rows import ReceivedRow
 from queues.words import cleaned
 
 

@@ -7,8 +7,8 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, 
 
 from queues.clock import now_us
 from queues.database.tables.consumers import parked_entries
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.failures import Failure
+from queues.receive.received_rows import ReceivedRow
 from queues.words import cleaned
 
 #: The kinds of parked transactions.

@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from queues.receive import snapshot_blocks
 from queues.receive.batches import BatchLimits, Fetched
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.consumer_marks import Consumed
+from queues.receive.received_rows import ReceivedRow
 
 
 class SnapshotRowColumns(Sequence[ReceivedRow]):

@@ -11,9 +11,10 @@ from lr_client.spark.receive.queue import gone, require
 from queues.database.transactions import reading
 from queues.receive import snapshot_blocks
 from queues.receive.batches import BatchLimits, rows_within
-from queues.receive.block_entries import ReceivedRow, Sizes
+from queues.receive.block_entries import Sizes
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, Consumed
 from queues.receive.entry_ranges import EntryRange, count_entries, end_and_count, entries_in, every_nth, first_sizes
+from queues.receive.received_rows import ReceivedRow
 from queues.receive.snapshot_batches import next_snapshot_rows
 from queues.receive.snapshot_blocks import HeldSnapshot, SnapshotRow
 

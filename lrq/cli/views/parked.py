@@ -10,8 +10,8 @@ from rich.text import Text
 from lrq.cli.output import add, table
 from lrq.cli.words import NONE, duration, number, one_line, preview, printable, size
 from queues.clock import iso, now_us
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.parked import ParkedTransaction
+from queues.receive.received_rows import ReceivedRow
 
 
 def parked_view(found: Sequence[ParkedTransaction]) -> RenderableType:

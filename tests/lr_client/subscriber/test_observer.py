@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from lr_client import DeliveryObserver
 from lr_client.subscriber.steps import DeliveryStep, Kind
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.consumer_marks import Consumed
+from queues.receive.received_rows import ReceivedRow
 from tests.lr_client.subscriber.applying import Apply, payloads
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow

@@ -2,7 +2,7 @@
 
 from lr_client.subscriber.received_entries import received_entries
 from queues.names import client_name, site_id
-from queues.receive.block_entries import ReceivedRow
+from queues.receive.received_rows import ReceivedRow
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC, SNAPSHOT_SYNC, RoutingTableEntryMsg
 
 OF = {"source": site_id("paris"), "client": client_name("policy")}

@@ -13,8 +13,8 @@ from queues.database import actions
 from queues.database.transactions import reading, writing
 from queues.errors import UsageError
 from queues.receive import failures, parked, parked_rows
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.failures import Failure
+from queues.receive.received_rows import ReceivedRow
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite

@@ -13,7 +13,7 @@ from queues.database import migrations, schema, scripts
 from queues.database.tables.consumers import consumers
 from queues.database.tables.receive import receive_blocks, receive_marks
 from queues.database.tables.site import site
-from queues.receive.block_entries import ReceivedRow
+from queues.receive.received_rows import ReceivedRow
 from tests.received import received_rows
 
 #: One block of the conversion cannot hold so many entries. Numbers are missing after 3 and after 900.

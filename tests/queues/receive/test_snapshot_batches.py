@@ -6,8 +6,8 @@ from queues.blocks import SnapshotColumns, encode_snapshot
 from queues.database.transactions import reading, writing
 from queues.receive import snapshot_blocks
 from queues.receive.batches import BatchLimits
-from queues.receive.block_entries import ReceivedRow
 from queues.receive.consumer_marks import IN_SNAPSHOT, Consumed
+from queues.receive.received_rows import ReceivedRow
 from queues.receive.snapshot_batches import SnapshotRowColumns, next_snapshot_rows
 
 ROWS = [ReceivedRow(7, 7, 0, "a", b"1"), ReceivedRow(8, 8, 0, None, b"2"), ReceivedRow(9, 9, 0, "c", b"3")]
