@@ -9,7 +9,7 @@ from lr_client.subscriber.callbacks import undoes
 from lr_client.subscriber.delivery import Delivery, Superseded
 from lr_client.subscriber.followed_queue import FollowedQueue
 from lr_client.subscriber.recorded_failure import RecordedFailure
-from lr_client.subscriber.steps import DeliveryStep, Forgotten, Kind, next_step
+from lr_client.subscriber.steps import DeliveryStep, Forgotten, Kind, next_step, step_after
 from queues.database.transactions import reading
 from queues.error_facts import facts_of
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
@@ -20,6 +20,8 @@ from queues.words import in_words
 #: A step is stuck once errors of the database have stopped it for these seconds, so often in a row.
 STUCK_SECONDS: Final = 5.0
 _STUCK_TRIES: Final = 3
+#: The seconds for which steps come from blocks in memory, without a look at the queue for requested retries.
+_LOOK_SECONDS: Final = 0.1
 
 
 class Follower:
@@ -48,6 +50,9 @@ class Follower:
         # The step of the present turn, and the time of the first of the present troubles.
         self._step: DeliveryStep | None = None
         self._troubled_since = 0.0
+        # The last step that was carried out, and the time of the last look at the queue.
+        self._carried_out: DeliveryStep | None = None
+        self._looked = 0.0
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
 
@@ -107,9 +112,16 @@ class Follower:
             self._options.observer.delays(self._queue.source, step.delays(self._clock.now_us()))
 
     def _next(self) -> DeliveryStep | None:
+        queue_id, limits, one = self._queue.queue_id, self._options.limits, self._one_by_one()
+        done, self._carried_out = self._carried_out, None
+        now = self._clock.monotonic()
+        if done is not None and not one and now < self._looked + _LOOK_SECONDS:
+            step = step_after(done, queue_id, limits, self._kept)
+            if step is not None:
+                return step
+        self._looked = now
         with reading(self._engine, snapshot=True) as connection:
-            one = self._one_by_one()
-            return next_step(connection, self._queue.queue_id, self._options.limits, self._kept, one=one)
+            return next_step(connection, queue_id, limits, self._kept, one=one)
 
     def _record(self, error: Exception, troubles: int) -> None:
         """Store the failure of a step that did not reach the listener, so that the status shows it."""
@@ -154,6 +166,7 @@ class Follower:
 
     def _done(self, step: DeliveryStep) -> float | None:
         self._kept.moved(step.version)
+        self._carried_out = step if step.kind is Kind.LOG_ENTRIES else None
         if step.kind is Kind.RETRY:
             return 0
         self._failure.forget()

@@ -141,7 +141,7 @@ def _log_step(
     upto = received.boundary_seq if stands.back_seq == NOWHERE else min(stands.back_seq, received.boundary_seq)
     if row.seq >= upto:
         return None
-    kept.open(History(queue.queue_id, received.sync_id, received.branch, row.version), row.seq)
+    kept.open(History(queue.queue_id, received.sync_id, received.branch, row.version), row.seq, upto)
     parts: list[LogRowColumns] = []
 
     def take(candidate: Candidate) -> None:

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from sqlalchemy import Connection
 
 from queues.receive import batches, parked_retries, parked_rows, snapshot_batches
-from queues.receive.batches import BatchLimits
+from queues.receive.batches import BatchLimits, Fetched
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, queue_state
 from queues.receive.kept_blocks import History, KeptBlocks
 from queues.receive.marks import NOT_ENDED
@@ -137,15 +137,31 @@ def next_step(
     return None if kind is None else step_of(kind, connection, queue_id, limits, stands, one=one)
 
 
+def step_after(done: DeliveryStep, queue_id: int, limits: BatchLimits, kept: KeptBlocks) -> DeliveryStep | None:
+    """Return the step of the log after the carried-out step *done*, if *kept* has all of it; else None.
+
+    The database is not asked. If the queue has changed since the blocks were read, the claim of the step fails.
+    """
+    seen, version = done.to, done.version + 1
+    if not kept.is_of(History(queue_id, seen.sync_id, seen.branch, version)):
+        return None
+    found = batches.kept_entries(kept, seen.seq, limits)
+    return found and _step_to(found, seen, seen.branch, version)
+
+
 def _log_step(
     connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, kept: KeptBlocks, *, one: bool
 ) -> DeliveryStep:
     seen, received, _, _, version = stands
-    kept.open(History(queue_id, received.sync_id, received.branch, version), seen.seq)
+    kept.open(History(queue_id, received.sync_id, received.branch, version), seen.seq, received.boundary_seq)
     found = batches.next_entries(connection, kept, seen.seq, received.boundary_seq, limits, one=one)
     # The next batch is unpacked while this one is applied.
     kept.read_ahead(connection, found.end, received.boundary_seq)
-    to = seen._replace(branch=received.branch, seq=found.end)
+    return _step_to(found, seen, received.branch, version)
+
+
+def _step_to(found: Fetched, seen: Consumed, branch: str, version: int) -> DeliveryStep:
+    to = seen._replace(branch=branch, seq=found.end)
     return DeliveryStep(Kind.LOG_ENTRIES, seen, to, found.rows, version=version, blocks=found.blocks, freed=found.freed)
 
 

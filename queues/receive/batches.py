@@ -35,7 +35,7 @@ class Fetched(NamedTuple):
 
 
 def next_entries(
-    connection: Connection, kept: KeptBlocks, after: int, upto: int, limits: BatchLimits, *, one: bool = False
+    connection: Connection | None, kept: KeptBlocks, after: int, upto: int, limits: BatchLimits, *, one: bool = False
 ) -> Fetched:
     """Read whole source transactions with `after < seq <= upto`, within *limits*; with *one*, only the first.
 
@@ -72,6 +72,17 @@ def next_entries(
     rows = LogRowColumns.joined(block.rows(begin, min(last, end)) for block, begin, last in pieces if begin < end)
     ended = [block for block, _, last in pieces if last == block.end_seq <= end]
     return Fetched(rows, end, len(ended), sum(block.size for block in ended))
+
+
+def kept_entries(kept: KeptBlocks, after: int, limits: BatchLimits) -> Fetched | None:
+    """Return what `next_entries` would, if *kept* has all of it in memory; else None."""
+    upto = kept.reach
+    # So few entries are taken together, up to the last one. Its transaction may go on in a block that is not kept.
+    if after >= upto or (upto - after <= limits.entries and not kept.has_all):
+        return None
+    kept.drop_before(after)
+    found = next_entries(None, kept, after, upto, limits)
+    return found if found.end < upto or kept.has_all else None
 
 
 def _wanted(found: int, limits: BatchLimits, *, one: bool) -> int:

@@ -60,11 +60,12 @@ class KeptBlocks:
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._history: History | None = None
-        self._begin = 0
+        self._begin = self._known = 0
         self._blocks: list[KeptBlock] = []
 
-    def open(self, history: History, after: int) -> None:
-        """Keep only blocks of *history* that have entries after *after*."""
+    def open(self, history: History, after: int, known: int) -> None:
+        """Keep only blocks of *history* that have entries after *after*; entries up to *known* are received."""
+        self._known = known
         if history != self._history or after < self._begin:
             self._blocks = []
         self._history, self._begin = history, after
@@ -79,16 +80,32 @@ class KeptBlocks:
         """Keep nothing."""
         self._history, self._blocks = None, []
 
-    def following(self, connection: Connection, after: int, upto: int) -> LogEntries | None:
+    def is_of(self, history: History) -> bool:
+        """Return whether the kept blocks are those of *history*."""
+        return self._history == history
+
+    @property
+    def reach(self) -> int:
+        """The last received entry that a kept block has; 0 without one."""
+        return min(self._blocks[-1].end_seq, self._known) if self._blocks else 0
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the kept blocks reach to the last entry that was received at the last look."""
+        return self.reach == self._known
+
+    def following(self, connection: Connection | None, after: int, upto: int) -> LogEntries | None:
         """Return the first block with entries between *after* and *upto*; None if there is none.
 
-        Raises `NeedsFullSyncError` if the block is damaged. Call `open` before.
+        Raises `NeedsFullSyncError` if the block is damaged. Call `open` before. No *connection* is needed up to
+        `reach`.
         """
         assert self._history is not None
         if after >= upto:
             return None
         if not self._blocks or self._blocks[-1].end_seq <= after:
             # The earlier blocks stay: the batch that they belong to may be repeated.
+            assert connection is not None
             self._fetch(connection, after, upto)
         place = self._place(after)
         if place == len(self._blocks):

@@ -40,7 +40,7 @@ def test_a_block_counts_with_its_last_entry(filled: Engine) -> None:
 def test_headers_count_for_the_limit_of_a_listener_s_call(filled: Engine) -> None:
     def taken(limit: int) -> list[int]:
         kept = KeptBlocks()
-        kept.open(History(1, "", "", 0), 0)
+        kept.open(History(1, "", "", 0), 0, 9)
         with reading(filled) as connection:
             return [row.seq for row in next_entries(connection, kept, 0, 3, BatchLimits(10, limit)).rows]
 
