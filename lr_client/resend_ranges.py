@@ -30,12 +30,20 @@ Times = tuple[datetime | None, datetime | None]
 
 def begin_order(engine: Engine, key: SessionKey, numbers: Numbers, times: Times, person: str) -> ResendOrder:
     """Store the order for a range in one transaction; see `resend_entries` for the arguments and errors."""
+    wanted = check_order(engine, key, numbers, times)
+    with writing(engine) as connection:
+        _refuse(connection, key, wanted)
+        return resends.begin(connection, key, wanted, person)
+
+
+def check_order(engine: Engine, key: SessionKey, numbers: Numbers, times: Times) -> SeqRange:
+    """Return the range of an order that could begin now; raise the errors of `begin_order` and store nothing."""
     with reading(engine) as connection:
         _require_session(connection, key)
     wanted = _range(engine, key, numbers, times)
-    with writing(engine) as connection:
-        _require_session(connection, key)
-        return _begin(connection, key, wanted, person)
+    with reading(engine) as connection:
+        _refuse(connection, key, wanted)
+    return wanted
 
 
 def _require_session(connection: Connection, key: SessionKey) -> None:
@@ -45,7 +53,8 @@ def _require_session(connection: Connection, key: SessionKey) -> None:
         raise UsageError(f"no session sends {key.client} to {key.destination}: `lrq status` shows the sessions")
 
 
-def _begin(connection: Connection, key: SessionKey, wanted: SeqRange, person: str) -> ResendOrder:
+def _refuse(connection: Connection, key: SessionKey, wanted: SeqRange) -> None:
+    _require_session(connection, key)
     last = resends.last_order(connection, key)
     if last is not None and last.state is ResendState.BEGUN:
         raise UsageError(
@@ -57,7 +66,6 @@ def _begin(connection: Connection, key: SessionKey, wanted: SeqRange, person: st
     if key.destination in closed_links(connection).get(key.client, ()):
         raise LinkEndedError(link_ended(key.client, key.destination))
     check_destinations(connection, key.client, [NewEntry(b"", destination_set(key.client, [key.destination]))])
-    return resends.begin(connection, key, wanted, person)
 
 
 def _extent(connection: Connection) -> LogExtent:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from queues.entry_headers import parse
 from queues.names import ClientName, SiteId
-from queues.receive.received_rows import LogRowColumns, ReceivedRow
+from queues.receive.received_rows import ReceivedRow, RowColumns
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC, SNAPSHOT_SYNC, RoutingTableEntryMsg
 
 
@@ -24,7 +24,7 @@ def received_entries(
         sync_id=sync_id,
     ).SerializeToString()
     entries = []
-    fields = rows.fields() if isinstance(rows, LogRowColumns) else rows
+    fields = rows.fields() if isinstance(rows, RowColumns) else rows
     for sequence, transaction, committed_us, item_key, payload, headers, partition_key in fields:
         entry = RoutingTableEntryMsg.FromString(common)
         entry.opaque_payload = payload

@@ -75,9 +75,9 @@ def next_entries(
 
 
 def kept_entries(kept: KeptBlocks, after: int, limits: BatchLimits) -> Fetched | None:
-    """Return what `next_entries` would, if *kept* has all of it in memory; else None."""
+    """Return the result of `next_entries` if *kept* has all of it in memory; else None."""
     upto = kept.reach
-    # So few entries are taken together, up to the last one. Its transaction may go on in a block that is not kept.
+    # So few entries are taken together. The last transaction may go on in a block that is not kept.
     if after >= upto or (upto - after <= limits.entries and not kept.has_all):
         return None
     kept.drop_before(after)

@@ -1,5 +1,6 @@
-"""The entries of a receive queue: one of them, and those of the log as columns."""
+"""The entries of a receive queue: one of them, and several as columns."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple, overload
@@ -17,24 +18,52 @@ class ReceivedRow(NamedTuple):
     partition_key: str | None = None
 
 
-class LogRowColumns(Sequence[ReceivedRow]):
-    """Entries of the log in order, kept as one column of equal length for each field of `ReceivedRow`.
+class RowColumns(Sequence[ReceivedRow]):
+    """Entries in order, kept as columns; each access makes a `ReceivedRow`.
 
-    Each access makes a `ReceivedRow`. A tuple for each entry would take a tenth of a subscriber's time, most of it in
-    the garbage collector.
+    A tuple for each entry would take a tenth of a subscriber's time, most of it in the garbage collector.
     """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def fields(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each entry, in the order of `ReceivedRow`, without a new tuple for each."""
+
+    def __iter__(self) -> Iterator[ReceivedRow]:
+        """Yield every entry."""
+        # Half the time of `ReceivedRow._make`.
+        return map(tuple.__new__, repeat(ReceivedRow), self.fields())
+
+    @overload
+    def __getitem__(self, place: int) -> ReceivedRow: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[ReceivedRow]: ...
+    def __getitem__(self, place: int | slice) -> ReceivedRow | Sequence[ReceivedRow]:
+        """Return one entry, or a list of several."""
+        if isinstance(place, slice):
+            return [self._at(each) for each in range(*place.indices(len(self)))]
+        return self._at(place)
+
+    @abstractmethod
+    def _at(self, place: int) -> ReceivedRow:
+        """Return one entry; a negative *place* counts from the end."""
+
+
+class LogRowColumns(RowColumns):
+    """Entries of the log, with one column of equal length for each field of `ReceivedRow`."""
 
     __slots__ = ReceivedRow._fields
 
     def __init__(
         self,
-        seq: Sequence[int] = (),
-        transaction_seq: Sequence[int] = (),
-        committed_us: Sequence[int] = (),
-        item_key: Sequence[str | None] = (),
-        payload: Sequence[bytes] = (),
-        headers: Sequence[str | None] = (),
-        partition_key: Sequence[str | None] = (),
+        seq: Sequence[int],
+        transaction_seq: Sequence[int],
+        committed_us: Sequence[int],
+        item_key: Sequence[str | None],
+        payload: Sequence[bytes],
+        headers: Sequence[str | None],
+        partition_key: Sequence[str | None],
     ) -> None:
         self.seq = seq
         self.transaction_seq = transaction_seq
@@ -58,26 +87,14 @@ class LogRowColumns(Sequence[ReceivedRow]):
         return LogRowColumns(*(column[begin:end] for column in self.columns))
 
     def fields(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the fields of each entry, in the order of `ReceivedRow`, without a new tuple for each."""
+        """See `RowColumns`."""
         return zip(*self.columns, strict=True)
 
     def __len__(self) -> int:
         """Return the number of entries."""
         return len(self.payload)
 
-    def __iter__(self) -> Iterator[ReceivedRow]:
-        """Yield every entry."""
-        # Half the time of `ReceivedRow._make`.
-        return map(tuple.__new__, repeat(ReceivedRow), self.fields())
-
-    @overload
-    def __getitem__(self, place: int) -> ReceivedRow: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[ReceivedRow]: ...
-    def __getitem__(self, place: int | slice) -> ReceivedRow | Sequence[ReceivedRow]:
-        """Return one entry, or a list of several."""
-        if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
+    def _at(self, place: int) -> ReceivedRow:
         return ReceivedRow._make(column[place] for column in self.columns)
 
     @property

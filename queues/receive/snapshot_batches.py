@@ -2,22 +2,19 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from typing import overload
+from itertools import accumulate, repeat
+from typing import Any
 
 from sqlalchemy import Connection
 
 from queues.receive import snapshot_blocks
 from queues.receive.batches import BatchLimits, Fetched
 from queues.receive.consumer_marks import Consumed
-from queues.receive.received_rows import ReceivedRow
+from queues.receive.received_rows import ReceivedRow, RowColumns
 
 
-class SnapshotRowColumns(Sequence[ReceivedRow]):
-    """Consecutive rows of a snapshot, kept as two columns of equal length; each access makes a `ReceivedRow`.
-
-    `first` is the number of the first row, counted from 1.
-    """
+class SnapshotRowColumns(RowColumns):
+    """Consecutive rows of a snapshot, as two columns of equal length; `first` is the first number, counted from 1."""
 
     __slots__ = ("first", "item_keys", "payloads")
 
@@ -26,23 +23,18 @@ class SnapshotRowColumns(Sequence[ReceivedRow]):
         self.payloads = payloads
         self.item_keys = item_keys
 
+    def fields(self) -> Iterator[tuple[Any, ...]]:
+        """See `RowColumns`."""
+        numbers, none = range(self.first, self.first + len(self)), repeat(None)
+        # The repeated values have no end.
+        columns = numbers, numbers, repeat(0), self.item_keys, self.payloads, none, none
+        return zip(*columns, strict=False)
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.payloads)
 
-    def __iter__(self) -> Iterator[ReceivedRow]:
-        """Yield every row."""
-        for number, (payload, item_key) in enumerate(zip(self.payloads, self.item_keys, strict=True), self.first):
-            yield ReceivedRow(number, number, 0, item_key, payload)
-
-    @overload
-    def __getitem__(self, place: int) -> ReceivedRow: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[ReceivedRow]: ...
-    def __getitem__(self, place: int | slice) -> ReceivedRow | Sequence[ReceivedRow]:
-        """Return one row, or a list of several."""
-        if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
+    def _at(self, place: int) -> ReceivedRow:
         number = self.first + (place if place >= 0 else len(self) + place)
         return ReceivedRow(number, number, 0, self.item_keys[place], self.payloads[place])
 

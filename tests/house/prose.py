@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -65,15 +66,20 @@ def _sentences(text: str) -> Iterator[str]:
             yield words
 
 
+@lru_cache(maxsize=1)
+def _nodes(source: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
 def _texts(source: str) -> list[tuple[int, str]]:
     return [*_docstrings(source), *_comments(source), *_errors(source)]
 
 
 def _errors(source: str) -> Iterator[tuple[int, str]]:
     """Yield the text of each raised error and of each help text; a colon ends a sentence there."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             texts = [word.value for word in node.keywords if word.arg in ("help", "epilog")]
             texts += node.args[:1] if called.endswith("Error") else []
             for text in map(_literal, texts):
@@ -111,7 +117,7 @@ def _pages(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _docstrings(source: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text is not None:
@@ -148,6 +154,6 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _test_names(source: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node.lineno, node.name

@@ -43,8 +43,7 @@ def drain(
         applied=applied,
     )
     with opened_to_read(config, database, site) as here:
-        # Without --strict the command itself says that there is no session to the site.
-        check_names(here, sites=scope.destinations if strict else (), clients=[client] if client else [], strict=strict)
+        check_names(here, sites=sorted(scope.destinations), clients=[client] if client else [], strict=strict)
         outcome = drain(here.engine, scope, timeout)
     if as_json:
         emit(outcome.as_json())

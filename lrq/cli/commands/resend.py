@@ -45,9 +45,12 @@ def begin(
     undoes nothing. So only a listener whose entries stand alone may get them. Entries with an item key are left out.
     """
     from lr_client.replays import entry_position, replay_moment
+    from lr_client.resend_ranges import check_order
     from lr_client.resends import resend_entries
     from lrq.cli.person import person
     from lrq.cli.place import opened
+    from queues.names import client_name, site_id
+    from queues.send_log.port import SessionKey
 
     if (
         (start is None) is not (end is None)
@@ -55,16 +58,18 @@ def begin(
         or (start is None) is (since is None)
     ):
         raise typer.BadParameter("say either --from and --to, or --since and --until")
-    times = [None if text is None else replay_moment(text) for text in (since, until)]
-    numbers = [None if text is None else entry_position(text) for text in (start, end)]
+    times = (replay_moment(since), replay_moment(until)) if since is not None and until is not None else (None, None)
+    numbers = (entry_position(start), entry_position(end)) if start is not None and end is not None else (None, None)
     with opened(config, database, site) as here:
         if not yes:
+            # A question about an order that cannot begin would waste the answer.
+            check_order(here.engine, SessionKey(client_name(client), site_id(destination)), numbers, times)
             what = f"entries {start} to {end}" if start is not None else f"entries from {since} until {until}"
             question = f"Send {what} of {client} to {destination} again, although newer ones are applied there?"
             typer.confirm(question, abort=True, err=True)
-        first, last = numbers
+        (first, last), (begin_time, end_time) = numbers, times
         done = resend_entries(
-            here.engine, client, destination, start=first, end=last, since=times[0], until=times[1], person=person()
+            here.engine, client, destination, start=first, end=last, since=begin_time, until=end_time, person=person()
         )
         _tell(done, here.site, as_json=as_json)
 

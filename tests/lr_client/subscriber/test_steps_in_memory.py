@@ -1,4 +1,4 @@
-"""The next step out of the blocks in memory is the one that a look at the queue would give, or none."""
+"""A step out of the blocks in memory is the one that a look at the queue would give."""
 
 import random
 

@@ -50,6 +50,13 @@ def test_a_misspelt_site_is_told_with_the_right_name_and_refused_if_strict(
     assert about_names(lrq(*command, "tokyo", *options, "--strict")) == []
 
 
+def test_a_drain_tells_a_misspelt_site_at_its_beginning(lrq: Command, known: SourceSite):
+    said = "site 'tokio' is not known here, because no peer and no session has that name: did you mean 'tokyo'?"
+    told = lrq("drain", "--timeout", "0", "--destination", "tokio", "--database", known.url)
+    assert (told.code, about_names(told)) == (3, [said])
+    assert lrq("drain", "--timeout", "0", "--destination", "tokio", "--strict", "--database", known.url).error == said
+
+
 @pytest.mark.parametrize(
     "command",
     [

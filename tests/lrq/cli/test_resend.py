@@ -82,6 +82,16 @@ def test_a_wrong_number_is_refused_before_the_question(resend, numbers: tuple[st
 
 
 @pytest.mark.parametrize(
+    ("numbers", "words"),
+    [(("3", "2"), "2"), (("1", "9"), "the log has entries up to 3")],
+)
+def test_a_range_that_cannot_be_sent_is_refused_before_the_question(resend, numbers: tuple[str, str], words: str):
+    done = resend("begin", "policy", "tokyo", "--from", numbers[0], "--to", numbers[1])
+    assert (done.code, words in done.error, "again, although" in done.err) == (2, True, False)
+    assert "again, although" not in resend("begin", "policy", "oslo", "--from", "1", "--to", "2").err
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ((), "say either --from and --to, or --since and --until"),
