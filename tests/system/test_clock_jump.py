@@ -1,4 +1,4 @@
-"""A server whose clock jumps ahead keeps the entries that a site lacks; a clock that went back holds up no trim."""
+"""After a jump of the clock, entries that a site lacks are kept, and the others go."""
 
 import logging
 
