@@ -30,7 +30,7 @@ class SegmentLimits:
     def are_reached(self, payload_bytes: int, age_us: int) -> bool:
         """Tell whether a segment of *payload_bytes* is due that was opened *age_us* microseconds ago.
 
-        A segment of a later time is due at once: after a clock went back, no limit holds for the segment.
+        A segment of a later time is due at once, because no limit ends such a segment.
         """
         return age_us < 0 or age_us >= int(self.seconds * 1_000_000) or payload_bytes >= self.payload_bytes
 
