@@ -1,14 +1,15 @@
 """Periodic jobs in threads; the only module that knows APScheduler."""
 
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.interval import IntervalTrigger
+from apscheduler.triggers.base import BaseTrigger
 
 from discovery.threads import OnEnded, ended, watching
+from queues.clock import now_us
 from queues.logs import errors_only
 
 # APScheduler warns of each call skipped while the previous one runs, and writes two lines for each call. Here both are
@@ -29,10 +30,24 @@ class _QuietExecutor(ThreadPoolExecutor):  # type: ignore[misc]  # APScheduler h
         self._logger = _LOGGER
 
 
+class _Period(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """The next time is one period from now.
+
+    APScheduler's own interval lists each missed time: after a jump of the clock by a year, gigabytes of them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.length = timedelta(seconds=seconds)
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:  # noqa: ARG002
+        return now + self.length
+
+
 class Jobs:
     """Functions called periodically in threads; calls of one function never overlap.
 
-    A call that outlasts its period delays the next one; missed calls are not made up for.
+    A call that outlasts its period delays the next one; missed calls are not made up for. A clock that jumps, ahead or
+    back, delays a call by one period at most.
     """
 
     def __init__(
@@ -68,8 +83,7 @@ class Jobs:
             except BaseException as error:  # noqa: BLE001 - as above; APScheduler would tell nothing
                 on_error(name, ended(f"a call of the job {name}", error))
 
-        trigger = IntervalTrigger(seconds=seconds, timezone=UTC)
-        self._scheduler.add_job(run, trigger, id=name, name=name, replace_existing=True)
+        self._scheduler.add_job(run, _Period(seconds), id=name, name=name, replace_existing=True)
 
     def start(self) -> None:
         """Start the jobs; jobs added later run too."""
@@ -82,9 +96,16 @@ class Jobs:
 
 
 class _Scheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has no types
-    """APScheduler's, whose thread does not end in silence."""
+    """APScheduler's, whose thread does not end in silence, and whose jobs do not wait for a clock that went back."""
 
     on_ended: OnEnded
+
+    def _process_jobs(self) -> object:
+        now = datetime.fromtimestamp(now_us() / 1_000_000, UTC)
+        for job in self.get_jobs():
+            if job.next_run_time > now + job.trigger.length:
+                job.modify(next_run_time=now)
+        return super()._process_jobs()
 
     def _main_loop(self) -> None:
         watching("APScheduler", super()._main_loop, self.on_ended)()

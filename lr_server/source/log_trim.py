@@ -8,6 +8,7 @@ from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
 from discovery.topology import Topology
 from lr_server.settings import Settings
+from lr_server.source.clock_jumps import ClockJumps
 from lr_server.source.job_troubles import JobTroubles
 from lr_server.source.reminders import Reminders
 from queues.browse.unknown import unknown_destinations
@@ -15,7 +16,7 @@ from queues.clock import Clock, iso
 from queues.database.leases import Lease
 from queues.database.transactions import reading
 from queues.logs import logger
-from queues.send_log.port import Log, SessionKey
+from queues.send_log.port import Log, Retention, SessionKey
 from queues.send_log.rotation import trim_pause
 
 log = logger("lrq.source")
@@ -25,15 +26,24 @@ class LogTrim:
     """Rotates and empties the segments of a site's log."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, topology: Topology, lease: Lease, source: Log, *, clock: Clock
+        self,
+        engine: Engine,
+        settings: Settings,
+        topology: Topology,
+        lease: Lease,
+        source: Log,
+        *,
+        clock: Clock,
+        jumps: ClockJumps,
     ) -> None:
-        """Trim *source* under *lease*."""
+        """Trim *source* under *lease*. An entry's age leaves out the *jumps* of the clock."""
         self._engine = engine
         self._settings = settings
         self._topology = topology
         self._lease = lease
         self._log = source
         self._clock = clock
+        self._jumps = jumps
         self._unknown = Reminders()
 
     @property
@@ -45,7 +55,8 @@ class LogTrim:
         """Rotate and trim once; raises the errors of the log."""
         settings = self._settings
         # Before the peers are known, no destination counts as unknown.
-        retention = settings.retention(frozenset(self._topology.peers()) if self._topology.version else None)
+        known = frozenset(self._topology.peers()) if self._topology.version else None
+        retention = self._at_least(settings.retention(known))
         self._log.rotate(self._lease, settings.segment_bytes, settings.segment_seconds, retention)
         trimmed = self._log.trim(self._lease, retention)
         for owed in trimmed.laggards:
@@ -57,6 +68,18 @@ class LogTrim:
         if trimmed.dropped_unordered:
             log.warning("entries were trimmed that no site ever got", count=trimmed.dropped_unordered)
         self._tell_unknown(trimmed.dropped_unknown)
+
+    def _at_least(self, retention: Retention) -> Retention:
+        """Return *retention*, longer by the recent jumps of the clock."""
+        monotonic = self._clock.monotonic()
+        jump = self._jumps.look(self._clock.now_us(), monotonic)
+        if jump > 0:
+            log.warning(
+                "the clock jumped ahead, or the machine slept: entries count as so much younger", seconds=round(jump)
+            )
+        elif jump < 0:
+            log.warning("the clock jumped back", seconds=round(-jump))
+        return retention.longer(self._jumps.seconds_ahead(monotonic, retention.seconds))
 
     def _tell_unknown(self, dropped: Mapping[SessionKey, int]) -> None:
         for owed, entries in dropped.items():

@@ -9,6 +9,7 @@ from discovery.threads import OnEnded
 from discovery.topology import Topology
 from lr_server.feed.feed import LiveFeed
 from lr_server.settings import Settings
+from lr_server.source.clock_jumps import ClockJumps
 from lr_server.source.job_troubles import JobTroubles
 from lr_server.source.log_trim import LogTrim
 from lr_server.source.sequencer import Sequencer
@@ -34,6 +35,7 @@ class SiteWork:
         *,
         wakeup: Wakeup,
         clock: Clock,
+        jumps: ClockJumps,
         on_tick: Callable[[TickRows], None],
         on_begin: Callable[[], None],
         on_lost: Callable[[OwnershipLostError], None],
@@ -47,8 +49,8 @@ class SiteWork:
             interval_seconds=settings.tick_interval_seconds, on_tick=on_tick, on_begin=on_begin,
             on_lost=on_lost, on_ended=on_ended,
         )  # fmt: skip
-        self._trim = LogTrim(engine, settings, topology, lease, source, clock=clock)
-        self._upkeep = Upkeep(engine, settings.parked_retention_seconds)
+        self._trim = LogTrim(engine, settings, topology, lease, source, clock=clock, jumps=jumps)
+        self._upkeep = Upkeep(engine, settings.parked_retention_seconds, clock=clock, jumps=jumps)
         self._jobs = Jobs(on_ended=on_ended)
         self._troubles = JobTroubles()
 

@@ -9,6 +9,7 @@ from discovery.threads import OnEnded
 from discovery.topology import Topology
 from lr_server.feed.feed import LiveFeed
 from lr_server.settings import Settings
+from lr_server.source.clock_jumps import ClockJumps
 from lr_server.source.incarnation import adopt, adopted_branch
 from lr_server.source.log_access import LogAccess
 from lr_server.source.log_trim import LogTrim, RingWork
@@ -57,6 +58,7 @@ class TickRole:
         self._access = access
         self._server = server
         self._clock = clock
+        self._jumps = ClockJumps(clock.now_us(), clock.monotonic())
         self._on_tick = on_tick
         self._on_begin = on_begin
         self._on_branch = on_branch
@@ -142,13 +144,15 @@ class TickRole:
     def _begin_to_take(self, lease: Lease, branch: str) -> None:
         self._site_work = SiteWork(
             self._engine, self._settings, self._topology, lease, self.log, self._feed, wakeup=Wakeup(branch),
-            clock=self._clock, on_tick=self._on_tick, on_begin=self._on_begin,
+            clock=self._clock, jumps=self._jumps, on_tick=self._on_tick, on_begin=self._on_begin,
             on_lost=self._on_lost, on_ended=self._on_ended,
         )  # fmt: skip
         self._site_work.start()
 
     def _begin_to_trim(self, lease: Lease) -> None:
-        trim = LogTrim(self._engine, self._settings, self._topology, lease, self.log, clock=self._clock)
+        trim = LogTrim(
+            self._engine, self._settings, self._topology, lease, self.log, clock=self._clock, jumps=self._jumps
+        )
         self._ring_work = RingWork(trim, on_ended=self._on_ended)
         self._ring_work.start()
 

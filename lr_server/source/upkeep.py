@@ -2,9 +2,10 @@
 
 from sqlalchemy import Engine
 
+from lr_server.source.clock_jumps import ClockJumps
 from queues import send_snapshot
 from queues.browse.upkeep import due_upkeep
-from queues.clock import now_us
+from queues.clock import Clock
 from queues.database.transactions import reading, writing
 from queues.receive.parked_rows import forget_parked
 from queues.send_log import links
@@ -14,14 +15,17 @@ from queues.send_log.staging import forget_abandoned
 class Upkeep:
     """Removes rows that serve no purpose any more; for one thread."""
 
-    def __init__(self, engine: Engine, parked_seconds: float) -> None:
-        """Keep parked entries for *parked_seconds*."""
+    def __init__(self, engine: Engine, parked_seconds: float, *, clock: Clock, jumps: ClockJumps) -> None:
+        """Keep parked entries for *parked_seconds*, which leave out the *jumps* of the clock."""
         self._engine = engine
-        self._parked_us = int(parked_seconds * 1_000_000)
+        self._parked_seconds = parked_seconds
+        self._clock = clock
+        self._jumps = jumps
 
     def run(self) -> None:
         """Do the upkeep that is due; a quiet site costs one read. Raises the errors of the queues."""
-        parked_before_us = now_us() - self._parked_us
+        ahead = self._jumps.seconds_ahead(self._clock.monotonic(), self._parked_seconds)
+        parked_before_us = self._clock.now_us() - int((self._parked_seconds + ahead) * 1_000_000)
         with reading(self._engine) as connection:
             due = due_upkeep(connection, parked_before_us=parked_before_us)
         if due.snapshots:

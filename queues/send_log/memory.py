@@ -251,8 +251,7 @@ class MemoryLog:
             self._check(lease)
             mine = [s for s, segment in zip(self._stored, self._segments, strict=True) if segment == self._segment]
             size = size_of([stored.row for stored in mine])
-            old = self._opened_us + int(limits.seconds * 1_000_000) <= now_us()
-            if not mine or not (old or size >= limits.payload_bytes):
+            if not mine or not limits.are_reached(size, now_us() - self._opened_us):
                 return False
             self._segment += 1
             self._opened_us = now_us()

@@ -1,7 +1,7 @@
 """The `Log` port: the send log of a source, as its server uses it (docs/design.md, "The tick")."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, takewhile
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -142,6 +142,15 @@ class Retention:
     unknown_seconds: float = 3_600.0
     peers: frozenset[SiteId] | None = None
     acknowledged_seconds: float = 0.0
+
+    def longer(self, seconds: float) -> "Retention":
+        """Return this retention with each time longer by *seconds*; a time of 0 stays, because nothing is kept."""
+        return replace(
+            self,
+            seconds=self.seconds + seconds,
+            unknown_seconds=self.unknown_seconds + seconds,
+            acknowledged_seconds=self.acknowledged_seconds and self.acknowledged_seconds + seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)

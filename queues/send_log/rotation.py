@@ -27,6 +27,13 @@ class SegmentLimits:
     seconds: float
     payload_bytes: int
 
+    def are_reached(self, payload_bytes: int, age_us: int) -> bool:
+        """Tell whether a segment of *payload_bytes* is due that was opened *age_us* microseconds ago.
+
+        A segment of a later time is due at once, because no limit ends such a segment.
+        """
+        return age_us < 0 or age_us >= int(self.seconds * 1_000_000) or payload_bytes >= self.payload_bytes
+
     def within(self, retention: Retention | None) -> "SegmentLimits":
         """Return limits that are no longer than a sixth of *retention*."""
         if retention is None:

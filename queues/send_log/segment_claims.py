@@ -35,5 +35,8 @@ def is_kept(claims: Sequence[Claim], created_us: int, retention: Retention, now:
 
 
 def is_replayable(created_us: int, retention: Retention, now: int) -> bool:
-    """Return whether a segment whose newest tick is of *created_us* is kept for replays."""
-    return created_us + int(retention.acknowledged_seconds * 1_000_000) > now
+    """Return whether a segment whose newest tick is of *created_us* is kept for replays.
+
+    After the clock went back, a tick may be of a later time. A much later time keeps nothing.
+    """
+    return abs(now - created_us) < int(retention.acknowledged_seconds * 1_000_000)

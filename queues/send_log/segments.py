@@ -61,7 +61,7 @@ def segment_is_due(connection: Connection, limits: SegmentLimits) -> bool:
 
 def is_due(opened_us: int, payload_bytes: int, limits: SegmentLimits) -> bool:
     """Tell whether a segment has reached *limits*; see `READ_LENGTH`."""
-    return opened_us + int(limits.seconds * 1_000_000) <= now_us() or payload_bytes >= limits.payload_bytes
+    return limits.are_reached(payload_bytes, now_us() - opened_us)
 
 
 def has_room(connection: Connection, closed: Sequence[Select[int]], retention: Retention) -> bool:

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
-from discovery.scheduler import Jobs
+from discovery.scheduler import Jobs, _Period
+from queues.clock import now_us
 from tests.waiting import eventually
 
 
@@ -25,6 +27,39 @@ def test_a_job_runs_repeatedly(jobs: Jobs):
     jobs.add_periodic("count", 0.01, lambda: runs.append(1), ignore)
     jobs.start()
     eventually(lambda: len(runs) >= 3)
+
+
+class JumpingTime(datetime):
+    """The time of day with a jump."""
+
+    jump = timedelta(0)
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.fromtimestamp(now_us() / 1_000_000, tz) + cls.jump
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> type[JumpingTime]:
+    monkeypatch.setattr("apscheduler.schedulers.base.datetime", JumpingTime)
+    monkeypatch.setattr("discovery.scheduler.now_us", lambda: int(JumpingTime.now(UTC).timestamp() * 1_000_000))
+    monkeypatch.setattr(JumpingTime, "jump", timedelta(0))
+    return JumpingTime
+
+
+def test_jobs_go_on_after_a_jump_of_the_clock_ahead_and_back(jobs: Jobs, clock: type[JumpingTime]):
+    runs: list[int] = []
+    jobs.add_periodic("count", 0.01, lambda: runs.append(1), ignore)
+    jobs.start()
+    for days in (0, 400, 0, -400, 0):
+        clock.jump = timedelta(days=days)
+        before = len(runs)
+        eventually(lambda before=before: len(runs) >= before + 3)
+
+
+def test_a_long_jump_ahead_is_one_missed_call() -> None:
+    trigger, now = _Period(0.2), datetime.fromtimestamp(now_us() / 1_000_000, UTC)
+    assert trigger.get_next_fire_time(now - timedelta(days=10_000), now) == now + timedelta(seconds=0.2)
 
 
 def test_a_failing_job_is_reported_by_name_and_runs_again(jobs: Jobs):

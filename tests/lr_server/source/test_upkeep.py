@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine, event, func, insert, select, text
 
+from lr_server.source.clock_jumps import ClockJumps
 from lr_server.source.upkeep import Upkeep
 from queues.browse.upkeep import DueUpkeep, due_upkeep
-from queues.clock import now_us
+from queues.clock import SYSTEM_CLOCK, now_us
 from queues.database.tables.consumers import parked_entries
 from queues.database.tables.producers import log_staging
 from queues.database.tables.snapshots import snapshot_blocks, snapshot_parts, snapshots
@@ -25,7 +26,8 @@ NOTHING = DueUpkeep(snapshots=False, staged=False, parked=False, links=False)
 
 
 def upkeep(site: Engine) -> None:
-    Upkeep(site, KEPT_SECONDS).run()
+    no_jumps = ClockJumps(now_us(), SYSTEM_CLOCK.monotonic())
+    Upkeep(site, KEPT_SECONDS, clock=SYSTEM_CLOCK, jumps=no_jumps).run()
 
 
 def due(site: Engine) -> DueUpkeep:

@@ -14,11 +14,16 @@ PAYLOAD = bytes(1_000)
 LONG = Retention(seconds=86_400.0)
 
 
-def rotates(site: Engine, reader: Reader, retention: Retention | None, payload: bytes = PAYLOAD) -> bool:
-    """Write an entry, and try to begin a new segment behind it."""
+def write(site: Engine, reader: Reader, payload: bytes = PAYLOAD) -> None:
+    """Write an entry, and take its tick."""
     with Session(site) as session, session.begin():
         RoutingQueueSenderClient("policy").transmit_log_entry_message(session, payload, ["tokyo"])
     reader.drain()
+
+
+def rotates(site: Engine, reader: Reader, retention: Retention | None, payload: bytes = PAYLOAD) -> bool:
+    """Write an entry, and try to begin a new segment behind it."""
+    write(site, reader, payload)
     return reader.log.rotate(reader.lease, 1, 0, retention)
 
 
@@ -43,11 +48,20 @@ def test_the_next_rotation_comes_once_enough_was_written_since_the_oldest_segmen
 
 def test_segments_are_at_most_a_sixth_of_retention_long(site: Engine, reader: Reader) -> None:
     assert rotates(site, reader, None)
-    with Session(site) as session, session.begin():
-        RoutingQueueSenderClient("policy").transmit_log_entry_message(session, PAYLOAD, ["tokyo"])
-    reader.drain()
+    write(site, reader)
     assert not reader.log.rotate(reader.lease, 10**9, 10**9, LONG)
     assert reader.log.rotate(reader.lease, 10**9, 10**9, Retention(payload_bytes=6_000))
+
+
+def test_a_segment_that_was_opened_at_a_later_time_closes_at_once(site: Engine, reader: Reader) -> None:
+    assert rotates(site, reader, None)
+    write(site, reader)
+    with Session(site) as session, session.begin():
+        # The clock was years ahead at the rotation, and went back.
+        session.execute(text("UPDATE lrq_log_head SET opened_us = opened_us * 2"))
+    assert reader.log.rotate(reader.lease, 10**9, 10**9, LONG)
+    write(site, reader)
+    assert not reader.log.rotate(reader.lease, 10**9, 10**9, LONG), "the new segment began now"
 
 
 @pytest.mark.long
