@@ -79,7 +79,8 @@ class LogTrim:
             )
         elif jump < 0:
             log.warning("the clock jumped back", seconds=round(-jump))
-        return retention.longer(self._jumps.seconds_ahead(monotonic, retention.seconds))
+        longest = max(retention.seconds, retention.unknown_seconds, retention.acknowledged_seconds)
+        return retention.longer(self._jumps.seconds_ahead(monotonic, longest))
 
     def _tell_unknown(self, dropped: Mapping[SessionKey, int]) -> None:
         for owed, entries in dropped.items():
