@@ -10,6 +10,7 @@ from queues.errors import PeerUnreachableError, first_line
 from queues.wire import ring_pb2 as pb
 from queues.wire.ring_pb2_grpc import RingStub
 from sink.transport.channels import OPTIONS
+from sink.transport.connect_errors import reason
 from sink.transport.credentials import Credentials, needed
 from sink.transport.endpoints import TlsEndpoint, network_endpoint
 
@@ -36,11 +37,16 @@ def look_at(address: RingAddress, endpoint: str, credentials: Credentials | None
     try:
         reply = RingStub(channel).Look(pb.LookRequest(site=address.site, token=address.token), timeout=PATIENCE)
     except grpc.RpcError as error:
-        words = first_line(error.details() or "") if isinstance(error, grpc.Call) else first_line(error)
-        raise PeerUnreachableError(f"the member at {endpoint} cannot be asked: {words}") from error
+        raise PeerUnreachableError(f"the member at {endpoint} cannot be asked: {_words(endpoint, error)}") from error
     finally:
         channel.close()
     return decode_status(reply)
+
+
+def _words(endpoint: str, error: grpc.RpcError) -> str:
+    if not isinstance(error, grpc.Call):
+        return first_line(error)
+    return reason(network_endpoint(endpoint), error.code().name, first_line(error.details() or ""))
 
 
 def decode_status(reply: pb.LookReply) -> RingStatus:

@@ -19,6 +19,8 @@ _COMMON: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Shorter than the wait for a negotiation, so a silent name server is told, and not the peer.
+    ("grpc.dns_ares_query_timeout", 8_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_send_message_length", -1),
     # The answer of an older sink may hold the visibilities of its newest ticks.

@@ -18,12 +18,29 @@ _HANDSHAKE: Final = {
 _STANDS_STILL: Final = (
     "its process takes connections and answers nothing: continue that process, or restart the server there"
 )
-#: Parts of gRPC's text for a new connection without an answer: to the first frame, or to TLS.
-_SILENT: Final = ("before receiving SETTINGS frame", "Handshake read failed (Endpoint")
-#: A ping waits behind the bytes of a frame, so an open connection may be silent because of its line.
-_NO_ANSWER: Final = "no answer came in time: its process stands still, or the line is slow"
-#: The end of that text for TLS, in older releases of grpcio.
+_NOT_CONNECTED: Final = "no answer comes from its address: that machine is off, or a firewall drops the packets"
+#: Parts of gRPC's text for any connection, and their meaning.
+_SAID: Final = {
+    # A new connection has no answer to its first frame, or to TLS.
+    "before receiving SETTINGS frame": _STANDS_STILL,
+    "Handshake read failed (Endpoint": _STANDS_STILL,
+    # An attempt to connect has no answer.
+    "connect() timed out": _NOT_CONNECTED,
+    "tcp handshaker shutdown": _NOT_CONNECTED,
+    "Timeout occurred: FD Shutdown": _NOT_CONNECTED,  # grpcio before 1.74
+    "msg:Connection timed out": "its machine no longer answers: that machine is off, or the line is cut or very slow",
+    "Cancelling all calls": "it has ended the call, most likely because it stops",
+    # A ping waits behind the bytes of a frame, so an open connection may be silent because of its line.
+    "ping timeout": "no answer came in time: its process stands still, or the line is slow",
+}
+#: The end of gRPC's text for TLS without an answer, in older releases of grpcio.
 _SILENT_BEFORE: Final = "Handshake read failed"
+#: Parts of gRPC's text for a name without an address, in newer and older releases of grpcio.
+_UNRESOLVED: Final = ("errors resolving", "DNS resolution failed")
+#: The end of that text if no name server answers within the limit of the query.
+_QUERY_ENDED: Final = "DNS query cancelled"
+#: Words of gRPC before a reason of the system.
+_SYSTEM_CALL: Final = "getsockopt(SO_ERROR): "
 #: The ends of gRPC's text if the peer closes a connection before it is established.
 _ENDED: Final = ("Socket closed", "Connection reset by peer")
 
@@ -37,15 +54,29 @@ def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> st
         if isinstance(endpoint, TlsEndpoint):
             return _NOT_TAKEN
         return "it ends the connection at once: if it speaks TLS, write tls:// here"
-    if any(said in details for said in _SILENT) or details.endswith(_SILENT_BEFORE):
-        return _STANDS_STILL
-    if "ping timeout" in details:
-        return _NO_ANSWER
+    for said, meaning in _SAID.items():
+        if said in details:
+            return meaning
+    return _STANDS_STILL if details.endswith(_SILENT_BEFORE) else _other_reason(status, details)
+
+
+def _other_reason(status: str, details: str) -> str:
+    """Return the cause that gRPC's *details* end with."""
+    if any(said in details for said in _UNRESOLVED):
+        return _unresolved(details)
     # gRPC's text repeats itself for a failed connection; only its last part has the cause.
     _, failed, why = details.rpartition("Failed to connect to remote host: ")
     if not failed and "connect failed: addr: " in details:
         _, failed, why = details.rpartition(" error: ")
-    return why if failed else f"{status} ({details})"
+    return why.removeprefix(_SYSTEM_CALL) if failed else f"{status} ({details})"
+
+
+def _unresolved(details: str) -> str:
+    """Return the sentence for a name without an address; gRPC's *details* end with the cause."""
+    cause = details.rpartition(": ")[2].rstrip("])")
+    if cause == _QUERY_ENDED:
+        return "no name server answers the question for its address: check DNS of this machine"
+    return f"no address is found for its name ({cause}): correct the endpoint, or DNS of this machine"
 
 
 def is_about_certificates(words: str) -> bool:

@@ -21,7 +21,8 @@ class TcpEndpoint:
     @property
     def address(self) -> str:
         """The address in gRPC's form."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        # gRPC takes the zone of a link-local address escaped only.
+        host = f"[{self.host.replace('%', '%25')}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     def __str__(self) -> str:
@@ -108,7 +109,13 @@ def tcp_endpoint(text: str) -> TcpEndpoint:
         raise ConfigurationError(
             f"{text!r} is not an endpoint: write {scheme}://host:port, such as {scheme}://10.0.0.2:7400"
         )
-    return _OVER_TCP[parts.scheme](host, port)
+    return _OVER_TCP[parts.scheme](_with_plain_zone(host), port)
+
+
+def _with_plain_zone(host: str) -> str:
+    """Return *host* with the zone of a link-local address as the system takes it: %eth0, not the %25eth0 of URLs."""
+    address, escaped, zone = host.partition("%25")
+    return f"{address}%{zone}" if escaped and zone and ":" in address else host
 
 
 def _ipc(text: str, path: str) -> IpcEndpoint:

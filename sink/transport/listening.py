@@ -11,6 +11,7 @@ import grpc
 from queues.errors import ConfigurationError
 from sink.transport.credentials import Credentials, Pems, needed
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
+from sink.transport.host_names import unknown_host
 
 _masking = threading.Lock()
 
@@ -31,10 +32,14 @@ def bind(
         else:
             port = server.add_secure_port(endpoint.address, shown)
     except RuntimeError as error:
-        raise ConfigurationError(
-            f"cannot listen at {endpoint}: the address is in use, not of this machine, or not permitted"
-        ) from error
+        raise ConfigurationError(f"cannot listen at {endpoint}: {_why_not(endpoint)}") from error
     return replace(endpoint, port=port) if isinstance(endpoint, TcpEndpoint) else endpoint
+
+
+def _why_not(endpoint: TcpEndpoint | IpcEndpoint) -> str:
+    if isinstance(endpoint, TcpEndpoint) and (words := unknown_host(endpoint)):
+        return f"{words}: correct `listen`, or DNS of this machine"
+    return "the address is in use, not of this machine, or not permitted"
 
 
 def _bind_socket(server: grpc.Server, endpoint: IpcEndpoint) -> int:

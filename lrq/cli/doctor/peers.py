@@ -20,6 +20,7 @@ from sink.protocol.versions import SPOKEN
 from sink.transport.connect_errors import is_about_certificates
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, TlsEndpoint, parse_endpoint
+from sink.transport.host_names import unknown_host
 from sink.transport.remote import RemoteSink
 
 #: The seconds for the answer of one endpoint.
@@ -34,12 +35,9 @@ def look(own: str, peer: str, text: str, credentials: Credentials | None, now: d
     if isinstance(endpoint, LocalEndpoint):
         yield ok(check, f"{text} is a server in this process, which is not asked")
         return
-    if isinstance(endpoint, TcpEndpoint):
-        try:
-            socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            yield problem(check, f"the host {endpoint.host!r} is unknown ({error.strerror})", "correct `peers`, or DNS")
-            return
+    if isinstance(endpoint, TcpEndpoint) and (words := unknown_host(endpoint)):
+        yield problem(check, words, "correct `peers`, or DNS")
+        return
     yield _reached(check, own, peer, endpoint, credentials)
     if isinstance(endpoint, TlsEndpoint) and credentials is not None:
         yield from _certificate(check, endpoint, credentials, now)

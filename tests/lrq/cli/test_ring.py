@@ -72,7 +72,9 @@ def test_the_status_tells_which_members_do_not_answer(ring: Ring):
     assert done.out.count("unknown") == 3
     told = ring("status", "--json")
     assert [each["status"] for each in told.json["members"]] == [None] * 3
-    assert all("cannot be asked" in each["problem"] for each in told.json["members"])
+    problems = [each["problem"] for each in told.json["members"]]
+    assert all("cannot be asked" in each for each in problems), problems
+    assert not any("last error" in each for each in problems), problems
 
 
 def test_a_member_that_does_not_lead_cannot_tell_that_all_is_drained(ring: Ring):

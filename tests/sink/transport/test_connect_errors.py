@@ -29,9 +29,32 @@ NEVER = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:
         (PLAIN, NEVER + "connection attempt timed out before receiving SETTINGS frame", "answers nothing"),
         (TLS, NEVER + "Handshake read failed (Endpoint closing)", "answers nothing"),
         (PLAIN, "ping timeout", "its process stands still, or the line is slow"),
+        (
+            PLAIN,
+            "errors resolving tokyo:7400: [field:hostname lookup error:address lookup failed for tokyo:7400: "
+            "Domain name not found])",
+            "no address is found for its name (Domain name not found): correct the endpoint",
+        ),
+        (
+            PLAIN,
+            "DNS resolution failed for tokyo:7400: C-ares status is not ARES_SUCCESS qtype=A name=tokyo "
+            "is_balancer=0: Could not contact DNS servers",
+            "no address is found for its name (Could not contact DNS servers): correct the endpoint",
+        ),
+        (PLAIN, "errors resolving a:1: [field:x error:y: DNS query cancelled])", "no name server answers"),
+        (PLAIN, NEVER + "Failed to connect to remote host: connect() timed out", "a firewall drops the packets"),
+        (TLS, NEVER + "tcp handshaker shutdown", "a firewall drops the packets"),
+        (PLAIN, NEVER + "Failed to connect to remote host: Timeout occurred: FD Shutdown", "a firewall drops"),
+        (PLAIN, "Stream removed (recvmsg:Connection timed out (110))", "the line is cut or very slow"),
+        (PLAIN, "Cancelling all calls", "most likely because it stops"),
         (PLAIN, "Socket closed", "UNAVAILABLE (Socket closed)"),
         (TLS, "recvmsg:Connection reset by peer", "UNAVAILABLE (recvmsg:Connection reset by peer)"),
     ],
 )
 def test_the_reason_of_a_failed_connection_says_how_to_mend_it(endpoint, details, words):
     assert words in reason(endpoint, "UNAVAILABLE", details)
+
+
+def test_a_reason_of_the_system_comes_without_the_name_of_the_call():
+    details = NEVER + "Failed to connect to remote host: getsockopt(SO_ERROR): No route to host"
+    assert reason(PLAIN, "UNAVAILABLE", details) == "No route to host"

@@ -30,6 +30,14 @@ def test_an_endpoint_is_parsed_and_written_unchanged(text, endpoint):
     assert str(endpoint) == text
 
 
+@pytest.mark.parametrize("text", ["tcp://[fe80::1%eth0]:7400", "tcp://[fe80::1%25eth0]:7400"])
+def test_a_link_local_address_keeps_its_interface_in_the_form_that_grpc_takes(text):
+    endpoint = parse_endpoint(text)
+    assert endpoint == TcpEndpoint("fe80::1%eth0", 7400)
+    assert endpoint.address == "[fe80::1%25eth0]:7400"
+    assert parse_endpoint(str(endpoint)) == endpoint
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -204,6 +204,11 @@ def test_a_socket_in_a_missing_folder_is_refused(writer):
         serve(writer, ["ipc:///nowhere/to/be/found.sock"])
 
 
+def test_a_server_that_cannot_listen_at_an_unknown_host_names_the_host(writer):
+    with pytest.raises(ConfigurationError, match=r"the host 'paris\.\.example' is unknown .* correct `listen`"):
+        serve(writer, ["tcp://paris..example:7400"])
+
+
 # --- faults ------------------------------------------------------------------------------------------------------
 
 

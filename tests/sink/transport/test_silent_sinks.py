@@ -10,8 +10,10 @@ import trustme
 
 from queues.errors import PeerUnreachableError
 from sink import RemoteSink
+from sink.transport.channels import Lane, options_of
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import network_endpoint
+from sink.transport.remote import NEGOTIATION_TIMEOUT
 from tests.certificates import issued
 from tests.sink.frames import request
 
@@ -53,3 +55,15 @@ def test_a_socket_without_a_process_is_told(tmp_path: Path) -> None:
     said = str(caught.value)
     assert said.startswith(f"{missing} cannot be reached: ")
     assert "No such file or directory" in said
+
+
+def test_a_name_without_an_address_is_told() -> None:
+    unknown = "tcp://tokyo..example:7400"
+    with closing(RemoteSink(network_endpoint(unknown))) as sink, pytest.raises(PeerUnreachableError) as caught:
+        sink.negotiate(request())
+    assert str(caught.value).startswith(f"{unknown} cannot be reached: no address is found for its name (")
+
+
+@pytest.mark.parametrize("lane", Lane)
+def test_a_silent_name_server_is_told_before_the_wait_for_a_negotiation_ends(lane: Lane) -> None:
+    assert dict(options_of(lane))["grpc.dns_ares_query_timeout"] < 1000 * NEGOTIATION_TIMEOUT

@@ -284,9 +284,10 @@ def test_a_dead_peer_is_told(lrq: Command, site: Engine) -> None:
     assert found.problem("peer tokyo").endswith("start its server, open its port, or correct `peers`")
 
 
-def test_a_host_that_has_no_address_is_told(lrq: Command, site: Engine) -> None:
-    found = Examined(lrq, "--config", write("paris.toml", site, "paris", tokyo="tcp://nowhere.invalid:7400"))
-    assert "the host 'nowhere.invalid' is unknown" in found.problem("peer tokyo")
+@pytest.mark.parametrize("host", ["nowhere.invalid", "tokyo..invalid"])
+def test_a_host_that_has_no_address_is_told(lrq: Command, site: Engine, host: str) -> None:
+    found = Examined(lrq, "--config", write("paris.toml", site, "paris", tokyo=f"tcp://{host}:7400"))
+    assert f"the host {host!r} is unknown" in found.problem("peer tokyo")
 
 
 def test_the_wrong_site_behind_an_endpoint_is_told(lrq: Command, new_site: NewSite, servers: Any) -> None:
