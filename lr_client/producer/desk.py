@@ -20,8 +20,8 @@ from queues.errors import LrqError, OutcomeUnknownError, first_line
 from queues.logs import logger
 from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
-from sink.transport.channels import options_of
-from sink.transport.connect_errors import reason
+from sink.transport.channels import Lane, options_of
+from sink.transport.connect_errors import is_silent, reason
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint
 
 #: The method of the service in proto/ingest.proto.
@@ -69,10 +69,17 @@ class RequestDesk(Generic[Waiting]):
         self._late = LateOutcomes(max(self.machine.requests.max_requests, MAX_IN_FLIGHT))
         #: Whether a call of `settle` waits. Another one waits for its end, so that each outcome is told once.
         self.is_settling = False
+        # Whether the last connection was lost in silence.
+        self._is_slow = False
+
+    @property
+    def lane(self) -> Lane:
+        """The kind of the next connection."""
+        return self.setup.lane(is_slow=self._is_slow)
 
     def channel_options(self) -> Sequence[tuple[str, int]]:
         """Return the options of an asynchronous connection."""
-        return (*options_of(self.setup.lane), ("grpc.max_receive_message_length", _REPLY_BYTES))
+        return (*options_of(self.lane), ("grpc.max_receive_message_length", _REPLY_BYTES))
 
     def content(self, messages: Iterable[AnyMessage]) -> bytes:
         """Return the bytes of a request; raise `UsageError` for messages that no site accepts."""
@@ -194,6 +201,7 @@ class RequestDesk(Generic[Waiting]):
     def failed(self, endpoint: TcpEndpoint | IpcEndpoint, code: grpc.StatusCode, details: str) -> Reaction:
         """Take the end of a stream by an error of gRPC."""
         line = first_line(details)
+        self._is_slow = is_silent(line)
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return self.machine.lost(f"{endpoint}: {_NOT_SERVED}")
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in line:

@@ -229,7 +229,7 @@ class Producer:
         """Open a stream and follow it to its end; return the seconds until the next one."""
         endpoint = self._desk.setup.order.current
         pems = self._desk.setup.pems if isinstance(endpoint, TlsEndpoint) else None
-        shared = channels.take(endpoint.address, pems, self._desk.setup.lane)
+        shared = channels.take(endpoint.address, pems, self._desk.lane)
         writes = _Writes(self._changed, self._desk)
         is_broken = True
         try:

@@ -21,6 +21,9 @@ STREAMS: Final = 256
 #: The most streams of one caller: a certificate, or an address without TLS.
 STREAMS_PER_CALLER: Final = 192
 
+#: With at most so many streams, each may be quiet for longer: see `stream.CALM_QUIET`.
+CALM: Final = 64
+
 #: The full name of the service.
 INGEST: Final = pb.DESCRIPTOR.services_by_name["Ingest"].full_name
 
@@ -49,7 +52,7 @@ class IngestServicer:
             self._slots.leave(slot)
 
     def _answered(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.ProduceReply]:
-        stream = ProduceStream(self._clock)
+        stream = ProduceStream(self._clock, lambda: len(self._streams) <= CALM)
         # The type stubs declare other values than gRPC returns.
         intake = self._accept(certified_names(context.auth_context()), stream.settle)  # type: ignore[arg-type]
         with self._guard:

@@ -10,8 +10,10 @@ from queues.clock import Clock
 from queues.produce_envelope import TOGETHER_REPLIES, requests_in, together
 from queues.wire import ingest_pb2 as pb
 
-#: A stream without a request and without an unanswered one ends after this time, in seconds.
+#: A stream without a request and without an unanswered one ends after this time, in seconds. A slow line needs longer
+#: for a large request, so a stream stays for the time `CALM_QUIET` while few streams are open.
 QUIET: Final = 1.5
+CALM_QUIET: Final = 60.0
 #: The most unanswered requests of one stream, and their bytes. The server reads no further ones until then.
 OUTSTANDING: Final = 1_024
 OUTSTANDING_BYTES: Final = 8 * 1024 * 1024
@@ -29,8 +31,10 @@ class UnknownOutcomeError(Exception):
 class ProduceStream:
     """Reads messages with `read` in one thread, and yields their replies in another."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, is_calm: Callable[[], bool]) -> None:
+        """Begin without a request; *is_calm* tells whether few streams are open."""
         self._clock = clock
+        self._is_calm = is_calm
         self._slots: deque[Slot] = deque()
         self._size = 0
         self._changed = threading.Condition()
@@ -131,9 +135,10 @@ class ProduceStream:
                 if self._is_over or (self._is_read and not self._slots):
                     return []
                 quiet = self._clock.monotonic() - self._last_used
-                if not self._slots and quiet >= QUIET:
+                if not self._slots and quiet >= (CALM_QUIET if self._is_calm() else QUIET):
                     return []
-                self._changed.wait(None if self._slots else QUIET - quiet)
+                # Other streams may come meanwhile, so the limit is looked at again and again.
+                self._changed.wait(None if self._slots else QUIET - quiet if quiet < QUIET else QUIET)
 
     def _settled(self) -> list[Reply]:
         """Remove the settled slots at the front, up to a refusal; return their replies."""

@@ -19,6 +19,8 @@ _STANDS_STILL: Final = (
     "its process takes connections and answers nothing: continue that process, or restart the server there"
 )
 _NOT_CONNECTED: Final = "no answer comes from its address: that machine is off, or a firewall drops the packets"
+#: A part of gRPC's text for an open connection that did not answer a ping in time.
+_NO_PING: Final = "ping timeout"
 #: Parts of gRPC's text for any connection, and their meaning.
 _SAID: Final = {
     # A new connection has no answer to its first frame, or to TLS.
@@ -31,7 +33,7 @@ _SAID: Final = {
     "msg:Connection timed out": "its machine no longer answers: that machine is off, or the line is cut or very slow",
     "Cancelling all calls": "it has ended the call, most likely because it stops",
     # A ping waits behind the bytes of a frame, so an open connection may be silent because of its line.
-    "ping timeout": "no answer came in time: its process stands still, or the line is slow",
+    _NO_PING: "no answer came in time: its process stands still, or the line is slow",
 }
 #: The end of gRPC's text for TLS without an answer, in older releases of grpcio.
 _SILENT_BEFORE: Final = "Handshake read failed"
@@ -77,6 +79,11 @@ def _unresolved(details: str) -> str:
     if cause == _QUERY_ENDED:
         return "no name server answers the question for its address: check DNS of this machine"
     return f"no address is found for its name ({cause}): correct the endpoint, or DNS of this machine"
+
+
+def is_silent(details: str) -> bool:
+    """Return whether gRPC's *details* tell that an open connection was lost in silence: by its peer, or a slow line."""
+    return _NO_PING in details
 
 
 def is_about_certificates(words: str) -> bool:

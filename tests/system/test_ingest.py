@@ -159,7 +159,10 @@ def test_a_producer_that_waits_for_each_answer_is_served_on_one_stream(paris: Lo
 
 
 @pytest.mark.long
-def test_a_quiet_stream_ends_by_itself_and_holds_no_thread(paris: LogReplicationServer) -> None:
+def test_a_quiet_stream_ends_by_itself_and_holds_no_thread(
+    paris: LogReplicationServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lr_server.ingest.servicer.CALM", 0)
     asked: SimpleQueue[pb.ProduceRequest | None] = SimpleQueue()
     with RawProducer(paris.endpoints[0]) as producer:
         call = producer.stream(iter(asked.get, None), timeout=60)

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from lr_server.ingest.pending import Slot
 from lr_server.ingest.refusal import Refusal, refused, stored
 from lr_server.ingest.stream import OUTSTANDING, OUTSTANDING_BYTES, ProduceStream, UnknownOutcomeError
-from queues.clock import SYSTEM_CLOCK
+from queues.clock import SYSTEM_CLOCK, Clock, SystemClock
 from queues.produce_envelope import packed
 from queues.wire import ingest_pb2 as pb
 from tests.waiting import eventually
@@ -17,9 +18,10 @@ from tests.waiting import eventually
 class Taking:
     """Keeps the slots that a stream takes, by call; `growth` are the bytes by which each slot grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.growth = 0
-        self.stream = ProduceStream(SYSTEM_CLOCK)
+        self.is_calm = False
+        self.stream = ProduceStream(clock, lambda: self.is_calm)
         self.calls: list[Sequence[Slot]] = []
 
     @property
@@ -118,3 +120,50 @@ def test_a_reader_that_waits_for_room_ends_with_the_stream(taking: Taking) -> No
     taking.stream.end()
     reader.join(20)
     assert not reader.is_alive()
+
+
+class SetClock(SystemClock):
+    """A clock with a time that a test sets; `looks` counts the questions for it."""
+
+    now, looks = 0.0, 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return self.now
+
+
+@pytest.fixture
+def quiet() -> Iterator[tuple[SetClock, Taking]]:
+    clock = SetClock()
+    taking = Taking(clock)
+    clock.now = 10.0
+    yield clock, taking
+    taking.stream.end()
+
+
+def test_a_quiet_stream_ends_among_many(quiet: tuple[SetClock, Taking]) -> None:
+    assert list(quiet[1].stream.replies()) == []
+
+
+def test_a_quiet_stream_among_few_waits_for_a_request_on_a_slow_line(quiet: tuple[SetClock, Taking]) -> None:
+    clock, taking = quiet
+    taking.is_calm, looks = True, clock.looks
+    with ThreadPoolExecutor(1) as pool:
+        replies = pool.submit(lambda: next(taking.stream.replies(), None))
+        eventually(lambda: clock.looks > looks)
+        taking.read([single(1)])
+        taking.settle(1)
+        assert replies.result(60).sequence == 1
+
+
+@pytest.mark.parametrize(("now", "is_calm"), [(100.0, True), (10.0, False)], ids=["long quiet", "many streams"])
+def test_a_quiet_stream_among_few_ends_after_a_minute_or_once_many_are_open(
+    quiet: tuple[SetClock, Taking], now: float, is_calm: bool
+) -> None:
+    clock, taking = quiet
+    taking.is_calm, looks = True, clock.looks
+    with ThreadPoolExecutor(1) as pool:
+        replies = pool.submit(lambda: list(taking.stream.replies()))
+        eventually(lambda: clock.looks > looks)
+        clock.now, taking.is_calm = now, is_calm
+        assert replies.result(60) == []
