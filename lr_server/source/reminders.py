@@ -1,4 +1,4 @@
-"""Decide when the log tells of a trouble of one thing, such as a session: at once, then with long pauses. Pure."""
+"""Decide when the log tells of a trouble, such as that of a session: at once, then with long pauses. Pure."""
 
 from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
