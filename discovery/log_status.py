@@ -5,6 +5,7 @@ from typing import Any
 
 from queues.clock import iso
 from queues.names import ClientName, SiteId
+from queues.send_log.trim_blockers import TrimBlocker
 from queues.send_log.unordered import Unordered
 
 
@@ -48,7 +49,7 @@ class LogStatus:
     """The log-entry queue: `seq` ends its newest tick, and entries up to `trimmed_seq` are gone.
 
     `waiting` counts committed entries in no tick yet, up to `queues.counts.COUNTED`. `last_tick_us` is None without a
-    tick.
+    tick. `trim_blockers` are transactions of others that use tables of the log for minutes (PostgreSQL only).
     """
 
     branch: str
@@ -58,6 +59,7 @@ class LogStatus:
     waiting: int
     ordering: OrderingStatus = OrderingStatus()
     unknown: tuple[UnknownStatus, ...] = ()
+    trim_blockers: tuple[TrimBlocker, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `log`."""
@@ -69,4 +71,5 @@ class LogStatus:
             "waiting": self.waiting,
             **self.ordering.as_json(),
             "unknown_destinations": [each.as_json() for each in self.unknown],
+            "trim_blockers": [each._asdict() for each in self.trim_blockers],
         }

@@ -26,6 +26,7 @@ from queues.receive import replays
 from queues.replica_groups import Groups
 from queues.send_log.links import every_link
 from queues.send_log.newest_ticks import read_newest
+from queues.send_log.opening import segment_reads
 from queues.send_log.reads import trimmed_seq
 from queues.send_log.replica_members import read_active, read_groups
 from queues.send_log.resends import unfinished_orders
@@ -57,6 +58,7 @@ def read_status(engine: Engine) -> SiteStatus:
                 waiting=waiting(connection, newest),
                 ordering=read_ordering(connection),
                 unknown=read_unknown(connection),
+                trim_blockers=tuple(segment_reads(connection).blockers(connection)),
             ),
             sessions=read_sessions(connection, rows, recent, trimmed, view),
             snapshots=read_snapshots(connection),

@@ -1,6 +1,6 @@
 """The trim of a site's log, and the warnings about lost entries."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Engine
 
@@ -18,6 +18,7 @@ from queues.database.transactions import reading
 from queues.logs import logger
 from queues.send_log.port import Log, Retention, SessionKey
 from queues.send_log.rotation import trim_pause
+from queues.send_log.trim_blockers import TrimBlocker, long_ones
 
 log = logger("lrq.source")
 
@@ -44,7 +45,8 @@ class LogTrim:
         self._log = source
         self._clock = clock
         self._jumps = jumps
-        self._unknown = Reminders()
+        self._unknown: Reminders[SessionKey] = Reminders()
+        self._blockers: Reminders[tuple[str, str]] = Reminders()
 
     @property
     def pause(self) -> float:
@@ -68,6 +70,7 @@ class LogTrim:
         if trimmed.dropped_unordered:
             log.warning("entries were trimmed that no site ever got", count=trimmed.dropped_unordered)
         self._tell_unknown(trimmed.dropped_unknown)
+        self._tell_blockers(trimmed.blockers)
 
     def _at_least(self, retention: Retention) -> Retention:
         """Return *retention*, longer by the recent jumps of the clock."""
@@ -91,6 +94,14 @@ class LogTrim:
             log.warning(
                 "entries wait for a destination that is no peer: add the site to `peers`, or correct the name",
                 **owed._asdict(), count=found[owed].waiting.entries, oldest=iso(found[owed].oldest_us),
+            )  # fmt: skip
+
+    def _tell_blockers(self, blockers: Iterable[TrimBlocker]) -> None:
+        found = {(each.name, each.ending): each for each in long_ones(blockers)}
+        for key in self._blockers.due(found, self._clock.monotonic()):
+            log.warning(
+                "tables of the log are in use for long, so trim cannot empty them",
+                by=found[key].name, seconds=round(found[key].seconds or 0), cure=found[key].cure,
             )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ class ProviderWatch:
         self._engine = engine
         self._initial_sync = initial_sync
         self._clock = clock
-        self._reminders = Reminders()
+        self._reminders: Reminders[SessionKey] = Reminders()
 
     def look(self, waiting: Mapping[SessionKey, Lease]) -> None:
         """Look at the sessions *waiting* for a snapshot, with their leases; without any, the database is not read.

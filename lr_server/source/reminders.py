@@ -1,24 +1,24 @@
-"""Decide when the log tells of a trouble of one destination: at once, then with long pauses. Pure."""
+"""Decide when the log tells of a trouble, such as that of a session: at once, then with long pauses. Pure."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from queues.send_log.port import SessionKey
-
-#: The seconds between two reminders about one destination.
+#: The seconds between two reminders about one thing.
 PAUSE: Final = 3_600.0
 
+_Key = TypeVar("_Key", bound=tuple[str, ...])
 
-class Reminders:
-    """Remembers when the destinations with a present trouble were told."""
+
+class Reminders(Generic[_Key]):
+    """Remembers when the things with a present trouble were told, each by its key."""
 
     def __init__(self) -> None:
-        self._told: dict[SessionKey, float] = {}
+        self._told: dict[_Key, float] = {}
 
-    def due(self, found: Iterable[SessionKey], now: float) -> list[SessionKey]:
+    def due(self, found: Iterable[_Key], now: float) -> list[_Key]:
         """Return the ones of *found* to tell at *now* (seconds of any clock), and count them as told.
 
-        A destination that was not found is new when it comes again.
+        A key that was not found is new when it comes again.
         """
         present = set(found)
         self._told = {owed: told for owed, told in self._told.items() if owed in present}

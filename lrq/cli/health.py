@@ -10,6 +10,7 @@ from lr_server.protocol.negotiation import without_provider
 from lrq.cli.words import SERVE, duration, number, plural, some
 from queues.leadership import TopologyFacts
 from queues.names import ClientName
+from queues.send_log.trim_blockers import TrimBlocker, long_ones
 from queues.states import SessionState, SnapshotState
 
 #: States without a remark: healthy, inactive, or already reported as a trouble.
@@ -34,6 +35,7 @@ def troubles(status: SiteStatus) -> list[str]:
         *_replicas(status),
         *unordered(status.log.ordering),
         *unknown(status.log.unknown),
+        *blocked_trim(long_ones(status.log.trim_blockers)),
         *_sessions(status),
         *_unprovided(status),
         *_snapshots(status),
@@ -130,6 +132,17 @@ def unordered(ordering: OrderingStatus) -> Iterator[str]:
                 f"{plural(each.dropped, 'entry', 'entries')} of {each.client} were trimmed and never sent: "
                 "request snapshots, then run `lrq trim --drop-unordered`"
             )
+
+
+def blocked_trim(blockers: Iterable[TrimBlocker]) -> Iterator[str]:
+    """Yield one sentence for each transaction that keeps trim from tables of the log, with its cure."""
+    return (f"{blocking(each)}: {each.cure}" for each in blockers)
+
+
+def blocking(blocker: TrimBlocker) -> str:
+    """Return the sentence about one such transaction, without the cure."""
+    age = "long" if blocker.seconds is None else duration(blocker.seconds)
+    return f"{blocker.name} has used tables of the log for {age}, so trim cannot empty them"
 
 
 def unknown(destinations: Iterable[UnknownStatus]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Trim a site's log by hand, and decide about entries that no trim removes."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Engine
@@ -18,9 +19,10 @@ from queues.errors import StoreUnavailableError, UsageError
 from queues.names import SiteId
 from queues.send_log import unordered
 from queues.send_log.known_sites import read_known
-from queues.send_log.opening import open_log
+from queues.send_log.opening import open_log, segment_reads
 from queues.send_log.port import Retention, TrimResult
 from queues.send_log.ring.member_rows import rank_at
+from queues.send_log.trim_blockers import TrimBlocker
 from queues.send_log.unknown import forget_dropped
 
 #: Duration of the lease on the site, in seconds.
@@ -67,6 +69,12 @@ def run(engine: Engine, settings: Settings, retention: Retention, *, rotate: boo
 def decide_unordered(engine: Engine, *, send: bool, drop: bool) -> dict[str, int]:
     """Send or delete the unordered entries; return the numbers of entries sent and deleted."""
     return {"sent": unordered.send(engine) if send else 0, "deleted": unordered.drop(engine) if drop else 0}
+
+
+def read_blockers(engine: Engine) -> Sequence[TrimBlocker]:
+    """Return the transactions of others that keep trim from tables of the log."""
+    with reading(engine) as connection:
+        return segment_reads(connection).blockers(connection)
 
 
 def recorded_ordering(engine: Engine) -> OrderingStatus:

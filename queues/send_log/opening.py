@@ -15,6 +15,7 @@ from queues.send_log.postgresql import commit_watch as postgresql_commit_watch
 from queues.send_log.postgresql import outbox as postgresql_outbox
 from queues.send_log.postgresql import reads as postgresql_reads
 from queues.send_log.postgresql import segments as postgresql_segments
+from queues.send_log.postgresql import trim_blockers as postgresql_trim_blockers
 from queues.send_log.postgresql import uncommitted as postgresql_uncommitted
 from queues.send_log.postgresql.log import PostgresqlLog
 from queues.send_log.postgresql.producers import PostgresqlStore
@@ -27,6 +28,7 @@ from queues.send_log.sqlite import segments as sqlite_segments
 from queues.send_log.sqlite import uncommitted as sqlite_uncommitted
 from queues.send_log.sqlite.log import SqliteLog
 from queues.send_log.sqlite.producers import SqliteStore
+from queues.send_log.trim_blockers import TrimBlocker
 from queues.send_log.uncommitted import Read, UncommittedEntry, UncommittedRow, with_destinations
 from queues.send_log.wakeup import Readable
 
@@ -76,13 +78,15 @@ class LogWatch(CommitWatch, Protocol):
 class SegmentReads:
     """The reads for a trim plan: the current segment, the verdict on a segment, the times of its entries.
 
-    `keep` prevents the trimming of segments until the transaction ends.
+    `keep` prevents the trimming of segments until the transaction ends. `blockers` returns transactions that have
+    prevented it for minutes.
     """
 
     current: Callable[[Connection], int]
     verdict: Callable[[Connection, int, Retention], Verdict | None]
     written: Callable[[int], Select[int]]
     keep: Callable[[Connection], None]
+    blockers: Callable[[Connection], Sequence[TrimBlocker]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,13 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         SqliteLog,
         sqlite_commit_watch.DataVersion,
         sqlite_commit_watch.LogVersion,
-        SegmentReads(sqlite_segments.current, sqlite_segments.verdict, sqlite_segments.written, sqlite_segments.keep),
+        SegmentReads(
+            sqlite_segments.current,
+            sqlite_segments.verdict,
+            sqlite_segments.written,
+            sqlite_segments.keep,
+            lambda _: (),
+        ),
         sqlite_reads.measure,
         sqlite_uncommitted.uncommitted_rows,
         SqliteStore,
@@ -120,6 +130,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
             postgresql_segments.verdict,
             postgresql_segments.written,
             postgresql_segments.keep,
+            postgresql_trim_blockers.trim_blockers,
         ),
         postgresql_reads.measure,
         postgresql_uncommitted.uncommitted_rows,

@@ -13,6 +13,7 @@ from queues.entry_headers import text_size
 from queues.names import ClientName, SiteId
 from queues.positions import Tick, Visibility
 from queues.replica_groups import Groups
+from queues.send_log.trim_blockers import TrimBlocker
 
 
 class LogRow(NamedTuple):
@@ -160,7 +161,8 @@ class TrimResult:
     Unordered entries have no place in the order of commits, so no tick holds them. The run found `found_unordered` of
     them, and trimmed `dropped_unordered` with segments beyond retention. See `queues.send_log.unordered`.
 
-    `dropped_unknown` counts the trimmed entries that unknown destinations lack.
+    `dropped_unknown` counts the trimmed entries that unknown destinations lack. `blockers` are told only if the run
+    could not empty a table in use.
     """
 
     seq: int
@@ -169,6 +171,7 @@ class TrimResult:
     found_unordered: int = 0
     dropped_unordered: int = 0
     dropped_unknown: Mapping[SessionKey, int] = field(default_factory=dict)
+    blockers: tuple[TrimBlocker, ...] = ()
 
 
 class Regrouped(NamedTuple):

@@ -59,12 +59,13 @@ def trim(
     """
     from dataclasses import replace
 
-    from lrq.cli.health import unknown, unordered
+    from lrq.cli.health import blocked_trim, unknown, unordered
     from lrq.cli.manual_trim import (
         decide_unordered,
         forget_dropped_entries,
         known_peers,
         owner_of,
+        read_blockers,
         recorded_ordering,
         recorded_unknown,
         run,
@@ -91,10 +92,17 @@ def trim(
         segments = plan(here.engine, retention)
         ordering = recorded_ordering(here.engine)
         strangers = recorded_unknown(here.engine)
+        blockers = read_blockers(here.engine)
     troubles = [*unordered(ordering), *unknown(strangers)]
     if as_json:
-        told = {"unknown_destinations": [each.as_json() for each in strangers], "forgotten": forgotten}
+        told = {
+            "trim_blockers": [each._asdict() for each in blockers],
+            "unknown_destinations": [each.as_json() for each in strangers],
+            "forgotten": forgotten,
+        }
         emit(trim_facts(here.site, owner, done, segments) | ordering.as_json() | decided | told)
     else:
-        console().print(trim_view(here.site, owner, done, segments, [*counted(decided), *troubles]))
+        console().print(
+            trim_view(here.site, owner, done, segments, [*counted(decided), *troubles, *blocked_trim(blockers)])
+        )
     return Exit.NO if troubles else Exit.WELL

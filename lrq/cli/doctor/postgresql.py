@@ -1,16 +1,19 @@
 """Check the settings of a PostgreSQL server on which lrq depends."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Engine, text
 
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
+from lrq.cli.health import blocking
 from lrq.cli.words import plural
 from queues.database.followers import standby_facts
 from queues.database.room import full_disk
 from queues.database.standby_facts import StandbyFacts
+from queues.send_log.opening import segment_reads
+from queues.send_log.trim_blockers import TrimBlocker
 
 _CHECK: Final = "postgresql"
 _STANDBYS: Final = "standbys"
@@ -39,8 +42,10 @@ def look(engine: Engine, needed: int) -> Iterator[Finding]:
     with engine.connect() as connection:
         row = connection.execute(_FACTS).one()
         standbys = standby_facts(connection)
+        blockers = segment_reads(connection).blockers(connection)
     yield from _room(full_disk(engine))
     yield from judge(PostgresqlFacts(*row), needed)
+    yield from judge_blockers(blockers)
     if standbys is not None:
         yield from judge_standbys(standbys)
 
@@ -83,6 +88,12 @@ def judge(facts: PostgresqlFacts, needed: int) -> Iterator[Finding]:
             f"the role may have {facts.role_connections} connections, and a server of this site opens up to {needed}",
             f"ALTER ROLE with CONNECTION LIMIT {needed} for each server, or lower max_connections of this site",
         )
+
+
+def judge_blockers(blockers: Iterable[TrimBlocker]) -> Iterator[Finding]:
+    """Yield a warning for each transaction that keeps trim from tables of the log. Pure."""
+    for each in blockers:
+        yield warning("trim", blocking(each), each.cure)
 
 
 def judge_standbys(facts: StandbyFacts) -> Iterator[Finding]:

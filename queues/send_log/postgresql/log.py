@@ -39,9 +39,11 @@ from queues.send_log.port import (
 from queues.send_log.postgresql import reads as log_reads
 from queues.send_log.postgresql import segments, tick_partitions, trim_look, unordered
 from queues.send_log.postgresql.ticks import TickTaker
+from queues.send_log.postgresql.trim_blockers import trim_blockers
 from queues.send_log.postgresql.windows import NOTHING
 from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
 from queues.send_log.rotation import SegmentLimits
+from queues.send_log.trim_blockers import TrimBlocker
 
 _Done = TypeVar("_Done")
 
@@ -160,17 +162,19 @@ class PostgresqlLog:
         emptied = dropped = 0
         laggards: list[SessionKey] = []
         unknown: Counter[SessionKey] = Counter()
-        while work.has_closed and (gone := self._try(lease, partial(segments.trim_one, retention=retention))):
+        busy: list[BusyError] = []
+        while work.has_closed and (gone := self._try(lease, partial(segments.trim_one, retention=retention), busy)):
             emptied += 1
             laggards += gone.laggards
             dropped += gone.unordered
             unknown.update(gone.unknown)
-        while (work.has_old_ticks or emptied) and self._try(lease, tick_partitions.empty_one):
+        while (work.has_old_ticks or emptied) and self._try(lease, tick_partitions.empty_one, busy):
             pass
         if work.is_bloated:
-            self._try(lease, rewriting.rewrite)
+            self._try(lease, rewriting.rewrite, busy)
         trimmed_seq = self.bounds().trimmed_seq if emptied else work.trimmed_seq
-        return TrimResult(trimmed_seq, emptied, tuple(laggards), found, dropped, unknown)
+        blockers = self._blockers() if busy else ()
+        return TrimResult(trimmed_seq, emptied, tuple(laggards), found, dropped, unknown, blockers)
 
     def _find_unordered(self, lease: Lease) -> int:
         """Record unordered entries that are new since the last run; return their number."""
@@ -180,13 +184,18 @@ class PostgresqlLog:
         self._looked_upto = upto
         return found
 
-    def _try(self, lease: Lease, empty: Callable[[Connection], _Done]) -> _Done | None:
-        """Call *empty* in a separate transaction; return None if another transaction uses its tables."""
+    def _blockers(self) -> tuple[TrimBlocker, ...]:
+        with reading(self._engine) as connection:
+            return tuple(trim_blockers(connection))
+
+    def _try(self, lease: Lease, empty: Callable[[Connection], _Done], busy: list[BusyError]) -> _Done | None:
+        """Call *empty* in a separate transaction; return None and extend *busy* if others use its tables."""
         try:
             with writing(self._engine) as connection:
                 leases.check(connection, lease)
                 return empty(connection)
-        except BusyError:
+        except BusyError as error:
+            busy.append(error)
             return None
 
 

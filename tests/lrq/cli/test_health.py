@@ -15,6 +15,7 @@ from lrq.cli.words import SERVE
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
+from queues.send_log.trim_blockers import TrimBlocker
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
 from tests.discovery.statuses import a_log, a_queue, a_session, a_site, a_snapshot
@@ -196,3 +197,15 @@ def test_servers_with_peers_from_different_places_are_trouble_but_not_beside_an_
     )
     assert troubles(a_site(servers=(a_server("a", of_table), a_server("b", of_file)))) == [words]
     assert troubles(a_site(servers=(a_server("a", of_table), a_server("b", NO_TOPOLOGY)))) == []
+
+
+def test_a_transaction_that_keeps_trim_from_the_log_for_more_than_an_hour_is_trouble():
+    blockers = (
+        TrimBlocker("process 7 (dump)", "SELECT pg_terminate_backend(7)", 3_660.0),
+        TrimBlocker("process 8", "SELECT pg_terminate_backend(8)", 3_599.0),
+        TrimBlocker("process 9", "SELECT pg_terminate_backend(9)", None),
+    )
+    assert troubles(a_site(owners=SERVED, log=a_log(trim_blockers=blockers))) == [
+        "process 7 (dump) has used tables of the log for 1h 01m, so trim cannot empty them: "
+        "wait if it is a backup, otherwise end it with SELECT pg_terminate_backend(7)"
+    ]

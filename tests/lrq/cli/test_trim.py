@@ -1,6 +1,7 @@
 """`lrq trim`: empties the segments whose entries all sites have."""
 
 import pytest
+from sqlalchemy import text
 
 from discovery.processes import owner_name
 from discovery.status import read_status
@@ -9,6 +10,7 @@ from queues.database import leases, servers
 from queues.database.transactions import writing
 from queues.names import SEND_LOG_ENTRIES, SiteId
 from queues.send_log.known_sites import KnownSites, record_known
+from queues.send_log.postgresql import trim_blockers
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
 
@@ -207,3 +209,19 @@ def test_a_peer_that_only_the_table_names_keeps_its_entries(trim, lrq: Command, 
     assert trim("--rotate", "--json").json["trimmed"]["segments"] == 0
     assert lrq("peer", "remove", "tokyo", "--database", source.url).code == 0
     assert trim("--json").json["trimmed"]["segments"] == 1
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_transaction_that_keeps_trim_from_the_log_is_named_by_trim_and_status(
+    trim, lrq: Command, source: SourceSite, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trim_blockers, "_SECONDS", 0)
+    source.transmit(b"x", to=["tokyo"])
+    with source.engine.connect() as other:
+        other.execute(text("SET LOCAL application_name = 'dump'"))
+        other.execute(text("SELECT count(*) FROM lrq_log_entries"))
+        assert "(dump) has used tables of the log for" in " ".join(trim().out.split())
+        (of_trim,) = trim("--json").json["trim_blockers"]
+        (of_status,) = lrq("status", "--json", "--database", source.url).json["log"]["trim_blockers"]
+    assert (of_trim["name"], of_trim["ending"]) == (of_status["name"], of_status["ending"])
+    assert trim("--json").json["trim_blockers"] == []

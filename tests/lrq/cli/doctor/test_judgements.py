@@ -15,6 +15,7 @@ from lrq.cli.doctor.findings import Finding, Severity, ok, problem, summary, tol
 from lrq.cli.doctor.view import line
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
+from queues.send_log.trim_blockers import TrimBlocker
 from queues.wire.replication_pb2 import NegotiateResponse, Refusal
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -244,3 +245,16 @@ def test_the_answer_of_a_peer_is_judged(answer: NegotiateResponse, level: str, w
 )
 def test_missing_and_unseen_standby_servers_are_told(facts: StandbyFacts, expected: list[str]) -> None:
     assert levels(list(postgresql.judge_standbys(facts))) == expected
+
+
+def test_each_transaction_that_keeps_trim_from_the_log_is_a_warning_with_its_cure() -> None:
+    named = "the prepared transaction 'a: b'"
+    found = (
+        TrimBlocker(named, "COMMIT PREPARED 'a: b', or ROLLBACK PREPARED", 600.0),
+        TrimBlocker("process 8", "x", None),
+    )
+    first, second = postgresql.judge_blockers(found)
+    assert first.level is Severity.WARNING
+    assert first.sentence == f"{named} has used tables of the log for 10m 00s, so trim cannot empty them"
+    assert first.cure == "wait if it is a backup, otherwise end it with COMMIT PREPARED 'a: b', or ROLLBACK PREPARED"
+    assert second.sentence == "process 8 has used tables of the log for long, so trim cannot empty them"
