@@ -5,6 +5,7 @@ from sqlalchemy import Engine, text
 
 from discovery.topology import StaticTopology
 from lr_server.settings import Settings
+from lr_server.source.clock_jumps import ClockJumps
 from lr_server.source.log_trim import LogTrim
 from queues.clock import SYSTEM_CLOCK
 from queues.database import leases
@@ -29,7 +30,9 @@ def test_a_long_transaction_is_told_once_while_it_keeps_a_segment(
     acknowledge(site, "tokyo", 1)
     assert reader.rotate()
     settings = Settings(site_id="paris", database_url=site.url.render_as_string(hide_password=False))
-    trim = LogTrim(site, settings, StaticTopology({"tokyo": "tcp://a:1"}), lease, reader.log, clock=SYSTEM_CLOCK)
+    clock, peers = SYSTEM_CLOCK, StaticTopology({"tokyo": "tcp://a:1"})
+    jumps = ClockJumps(clock.now_us(), clock.monotonic())
+    trim = LogTrim(site, settings, peers, lease, reader.log, clock=clock, jumps=jumps)
     with site.connect() as other:
         other.execute(text("SET LOCAL application_name = 'the forgotten one'"))
         other.execute(text("SELECT count(*) FROM lrq_log_entries"))
