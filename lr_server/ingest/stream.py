@@ -11,7 +11,7 @@ from queues.produce_envelope import TOGETHER_REPLIES, requests_in, together
 from queues.wire import ingest_pb2 as pb
 
 #: A stream without a request and without an unanswered one ends after this time, in seconds. While few streams are
-#: open, the time is `CALM_QUIET`: a large request may be on its way over a slow line.
+#: open, the time is `CALM_QUIET`. A large request may be on its way over a slow line.
 QUIET: Final = 1.5
 CALM_QUIET: Final = 60.0
 #: The most unanswered requests of one stream, and their bytes. The server reads no further ones until then.
