@@ -67,8 +67,13 @@ class Inbox:
 
     def adding(self, headers: Sequence[Header]) -> Sequence[Statement]:
         """Return the statements that store *headers*, for `save`; an unregistered queue is registered."""
-        queue = self._registered().stored
-        return receive_entries.add_headers(self.connection, queue.queue_id, headers, version=queue.version)
+        registered = self._registered()
+        queue = registered.stored
+        added = receive_entries.add_headers(
+            self.connection, queue.queue_id, headers, version=queue.version, pruned_seq=queue.pruned_seq
+        )
+        self.kept = replace(registered, stored=queue._replace(pruned_seq=added.pruned_seq))
+        return added.statements
 
     def save(
         self,

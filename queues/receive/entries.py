@@ -1,7 +1,7 @@
 """The blocks and headers that a sink adds to a receive queue; all functions work in the caller's transaction."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
@@ -41,20 +41,42 @@ def append(
     return dialect.bulk_insert_columns(connection, receive_blocks, columns, then, first=first, last=last)
 
 
+class AddedHeaders(NamedTuple):
+    """The statements that add headers and prune old ones.
+
+    Once they are committed, no header before `pruned_seq` is left but the oldest one.
+    """
+
+    statements: Sequence[Statement]
+    pruned_seq: int
+
+
 def add_headers(
-    connection: Connection, queue_id: int, headers: Sequence[Header], *, version: int
-) -> Sequence[Statement]:
+    connection: Connection, queue_id: int, headers: Sequence[Header], *, version: int, pruned_seq: int = 0
+) -> AddedHeaders:
     """Insert many *headers* at once; for a few, only return the statements that insert them.
 
-    *version* is the version of the marks. About the newest `KEPT_HEADERS` headers are kept.
+    *version* is the version of the marks. About the newest `KEPT_HEADERS` headers are kept. *pruned_seq* is that of the
+    last call in the same history, or 0.
     """
-    if len(headers) <= FEW_HEADERS:
-        added = [(ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
-        # Pruning once in `_PRUNE_EVERY` versions is cheaper than a statement in every batch.
-        return added if version % _PRUNE_EVERY else [*added, (_PRUNE_HEADERS, {"of_queue": queue_id})]
-    rows = [(queue_id, *header) for header in headers[-KEPT_HEADERS:]]
-    dialects.of(connection).bulk_insert(connection, receive_headers, ("queue_id", *Header._fields), rows)
-    return [(_PRUNE_HEADERS, {"of_queue": queue_id})]
+    if len(headers) > FEW_HEADERS:
+        rows = [(queue_id, *header) for header in headers[-KEPT_HEADERS:]]
+        dialects.of(connection).bulk_insert(connection, receive_headers, ("queue_id", *Header._fields), rows)
+        return _pruning(connection, queue_id, (), pruned_seq)
+    added = [(ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
+    # Pruning once in `_PRUNE_EVERY` versions is cheaper than a statement in every batch.
+    if version % _PRUNE_EVERY:
+        return AddedHeaders(added, pruned_seq)
+    return _pruning(connection, queue_id, added, pruned_seq)
+
+
+def _pruning(connection: Connection, queue_id: int, first: Sequence[Statement], pruned_seq: int) -> AddedHeaders:
+    oldest_kept = connection.execute(_OLDEST_KEPT, {"of_queue": queue_id}).scalar()
+    if oldest_kept is None:
+        return AddedHeaders(first, pruned_seq)
+    # While a snapshot is held, an index has an entry for each header that was ever pruned. The range leaves them out.
+    pruned = {"of_queue": queue_id, "after": pruned_seq, "before": oldest_kept}
+    return AddedHeaders([*first, (_PRUNE_HEADERS, pruned)], int(oldest_kept))
 
 
 #: Inserts one header; `add_headers` returns it before all other statements.
@@ -65,14 +87,14 @@ _OLDEST_KEPT = (
     .order_by(receive_headers.c.seq.desc())
     .offset(KEPT_HEADERS - 1)
     .limit(1)
-    .scalar_subquery()
 )
 _ALL = receive_headers.alias()
 # The oldest header tells later how far the queue can go back without a snapshot: see `replay_marks.floor_seq`.
 _OLDEST = select(func.min(_ALL.c.seq)).where(_ALL.c.queue_id == bindparam("of_queue")).scalar_subquery()
 _PRUNE_HEADERS = delete(receive_headers).where(
     receive_headers.c.queue_id == bindparam("of_queue"),
-    receive_headers.c.seq < _OLDEST_KEPT,
+    receive_headers.c.seq < bindparam("before"),
+    receive_headers.c.seq >= bindparam("after"),
     receive_headers.c.seq > _OLDEST,
 )
 

@@ -28,7 +28,7 @@ class Stored(NamedTuple):
     """A stored receive queue: the sink's marks, and `applied_seq`, the subscriber's progress in the same history.
 
     `undoes`: the subscriber can undo applied entries. `applied_bytes`: the size of all blocks that subscribers
-    have ever removed.
+    have ever removed. `pruned_seq` is that of `entries.AddedHeaders`, 0 if this process has not pruned yet.
     """
 
     queue_id: int
@@ -37,6 +37,7 @@ class Stored(NamedTuple):
     applied_seq: int
     undoes: bool
     applied_bytes: int = 0
+    pruned_seq: int = 0
 
 
 #: The most reads of the marks; a read that waited for another writer's update finds no row.

@@ -21,8 +21,10 @@ POLICY, PARIS = client_name("policy"), site_id("paris")
 def test_only_a_bounded_number_of_the_newest_headers_is_kept(engine, contents):
     with writing(engine) as connection:
         queue_id = writer_marks.register(connection, POLICY, PARIS, now_us=1)
+        pruned = 0
         for seq in range(1, 3000):
-            then = add_headers(connection, queue_id, [Header(BRANCH, seq, seq, "")], version=seq)
+            added = [Header(BRANCH, seq, seq, "")]
+            then, pruned = add_headers(connection, queue_id, added, version=seq, pruned_seq=pruned)
             dialects.of(connection).run_all(connection, then)
     oldest, *kept = [seq for _, seq, _, _ in contents.headers()]
     assert oldest == 1, "the oldest header bounds replays"
@@ -34,7 +36,7 @@ def test_a_batch_of_very_many_ticks_keeps_only_the_newest_headers(engine, conten
     with writing(engine) as connection:
         queue_id = writer_marks.register(connection, POLICY, PARIS, now_us=1)
         headers = [Header(BRANCH, seq, seq, "") for seq in range(1, 5001)]
-        then = add_headers(connection, queue_id, headers, version=1)
+        then, _ = add_headers(connection, queue_id, headers, version=1)
         dialects.of(connection).run_all(connection, then)
     assert len(contents.headers()) == KEPT_HEADERS
     assert contents.headers()[-1][1] == 5000

@@ -45,7 +45,7 @@ def stored(engine: Engine) -> Stored:
 
 
 def save(connection: Connection, expected: Stored, *, with_header: bool = False) -> Stored:
-    changes = entries.add_headers(connection, expected.queue_id, [HEADER], version=1) if with_header else ()
+    changes = entries.add_headers(connection, expected.queue_id, [HEADER], version=1).statements if with_header else ()
     return ExpectedMarks(expected).save(connection, AFTER, now_us=2, new=BLOCK, changes=changes, last=True).stored
 
 
@@ -75,8 +75,7 @@ def test_marks_a_block_and_its_header_are_stored_together(engine, stored):
 
 def test_a_header_may_come_with_further_changes(engine, stored):
     with writing(engine) as connection:
-        changes = entries.add_headers(connection, stored.queue_id, [HEADER], version=64)
-        assert len(changes) == 2
+        changes = entries.add_headers(connection, stored.queue_id, [HEADER], version=64).statements
         forgotten = entries.forgetting_headers_before(stored.queue_id, 5)
         ExpectedMarks(stored).save(connection, AFTER, now_us=2, new=BLOCK, changes=[*changes, forgotten], last=True)
     assert contents(engine) == (2, 4, 1)
