@@ -116,7 +116,10 @@ def test_a_cancelled_call_leaves_a_request_that_the_next_call_repeats_first(worl
     assert found[-1] == 30
 
 
-def test_idle_producers_lose_nothing_when_the_server_ends_their_streams(world: World) -> None:
+def test_idle_producers_lose_nothing_when_the_server_ends_their_streams(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lr_server.ingest.servicer.CALM", 0)
     endpoint = open_to_all(world)
     with Producer(endpoint, client="policy", producer="meter") as producer:
         for number in range(3):
