@@ -95,7 +95,8 @@ class LiveMember:
         for rank in RANKS:
             if rank != self.rank:
                 link = RingLink(ADDRESS, rank, endpoints[rank], credentials=self.credentials)
-                self.links[rank] = CutLink(self.stack.enter_context(closing(link)))  # type: ignore[assignment]
+                # A link may be replaced by one to another endpoint, which must be closed too.
+                self.links[rank] = self.stack.enter_context(closing(CutLink(link)))
         self.stack.callback(self.runner.stop)
         self.runner.start()
 
