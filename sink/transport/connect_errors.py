@@ -70,6 +70,8 @@ def _other_reason(status: str, details: str) -> str:
     _, failed, why = details.rpartition("Failed to connect to remote host: ")
     if not failed and "connect failed: addr: " in details:
         _, failed, why = details.rpartition(" error: ")
+    if not failed and "last error: UNKNOWN: unix:" in details:  # grpcio before 1.74
+        _, failed, why = details.rpartition(": connect: ")
     return why.removeprefix(_SYSTEM_CALL) if failed else f"{status} ({details})"
 
 

@@ -74,7 +74,7 @@ def test_the_status_tells_which_members_do_not_answer(ring: Ring):
     assert [each["status"] for each in told.json["members"]] == [None] * 3
     problems = [each["problem"] for each in told.json["members"]]
     assert all("cannot be asked" in each for each in problems), problems
-    assert not any("last error" in each for each in problems), problems
+    assert not any("last error" in each for each in problems), "\n".join(problems)
 
 
 def test_a_member_that_does_not_lead_cannot_tell_that_all_is_drained(ring: Ring):
