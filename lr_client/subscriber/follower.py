@@ -14,6 +14,7 @@ from queues.database.transactions import reading
 from queues.error_facts import facts_of
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.receive import consumer_marks, parked_retries
+from queues.receive.consumer_marks import Consumed
 from queues.receive.kept_blocks import KeptBlocks
 from queues.words import in_words
 
@@ -50,8 +51,9 @@ class Follower:
         # The step of the present turn, and the time of the first of the present troubles.
         self._step: DeliveryStep | None = None
         self._troubled_since = 0.0
-        # The last step that was carried out, and the time of the last look at the queue.
-        self._carried_out: DeliveryStep | None = None
+        # The marks in the log after the last step, and their version. The step itself would hold a batch in memory.
+        self._stands: tuple[Consumed, int] | None = None
+        # The time of the last look at the queue.
         self._looked = 0.0
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
@@ -113,10 +115,10 @@ class Follower:
 
     def _next(self) -> DeliveryStep | None:
         queue_id, limits, one = self._queue.queue_id, self._options.limits, self._one_by_one()
-        done, self._carried_out = self._carried_out, None
+        stands, self._stands = self._stands, None
         now = self._clock.monotonic()
-        if done is not None and not one and now < self._looked + _LOOK_SECONDS:
-            step = step_after(done, queue_id, limits, self._kept)
+        if stands is not None and not one and now < self._looked + _LOOK_SECONDS:
+            step = step_after(*stands, queue_id, limits, self._kept)
             if step is not None:
                 return step
         self._looked = now
@@ -166,7 +168,7 @@ class Follower:
 
     def _done(self, step: DeliveryStep) -> float | None:
         self._kept.moved(step.version)
-        self._carried_out = step if step.kind is Kind.LOG_ENTRIES else None
+        self._stands = (step.to, step.version + 1) if step.kind is Kind.LOG_ENTRIES else None
         if step.kind is Kind.RETRY:
             return 0
         self._failure.forget()

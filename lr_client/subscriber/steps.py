@@ -137,12 +137,13 @@ def next_step(
     return None if kind is None else step_of(kind, connection, queue_id, limits, stands, one=one)
 
 
-def step_after(done: DeliveryStep, queue_id: int, limits: BatchLimits, kept: KeptBlocks) -> DeliveryStep | None:
-    """Return the step of the log after the carried-out step *done*, if *kept* has all of it; else None.
+def step_after(
+    seen: Consumed, version: int, queue_id: int, limits: BatchLimits, kept: KeptBlocks
+) -> DeliveryStep | None:
+    """Return the step of the log after the marks *seen* of *version*, if *kept* has all of it; else None.
 
     The database is not asked. If the queue has changed since the blocks were read, the claim of the step fails.
     """
-    seen, version = done.to, done.version + 1
     if not kept.is_of(History(queue_id, seen.sync_id, seen.branch, version)):
         return None
     found = batches.kept_entries(kept, seen.seq, limits)
