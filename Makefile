@@ -5,6 +5,8 @@ ARGS ?=
 SEED ?=
 MINUTES ?= 30
 BIN := .venv/bin
+# A crashed worker ends the run with the name of its test. With a worker in its place pytest-xdist may wait for ever.
+PARALLEL := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # Thousands of processes import lrq in the tests: without compiled modules each would compile all of them again.
 test nightly unit oldest oldest-spark faults: export PYTHONDONTWRITEBYTECODE =
@@ -30,16 +32,16 @@ nightly: ## Run the whole suite: the tests of `make test`, and those that take t
 		LRQ_TEST_PROMTOOL=$$(tools/ensure_promtool.sh) && export LRQ_TEST_PROMTOOL && \
 		LRQ_TEST_HELM=$$(tools/ensure_helm.sh) && export LRQ_TEST_HELM && \
 		LRQ_TEST_SYSTEMD=$$(tools/ensure_systemd.sh) && export LRQ_TEST_SYSTEMD && \
-		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(SELECT) $(ARGS)
+		$(BIN)/python -m pytest $(PARALLEL) $(SELECT) $(ARGS)
 
 unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java nor PostgreSQL (ARGS="-k name")
 	@tools/ensure_venv.sh unit
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not (postgresql or processes or spark or long)" \
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not (postgresql or processes or spark or long)" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber $(ARGS)
 
 oldest: ## Run the quick tests with the oldest supported libraries, in .venv-oldest (ARGS="-k name")
 	@tools/ensure_venv.sh unit oldest
-	@.venv-oldest/bin/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not (postgresql or processes or spark or long)" \
+	@.venv-oldest/bin/python -m pytest $(PARALLEL) -m "not (postgresql or processes or spark or long)" \
 		-W "ignore::DeprecationWarning" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber \
 		tests/lrq/cli $(ARGS)
