@@ -7,7 +7,7 @@ from lr_server.source.link_ends import LinkEnds
 from lr_server.source.running_sessions import RunningSessions, standing_of
 from lr_server.source.session_rights import SessionRights
 from queues.database.transactions import reading
-from queues.send_log.links import every_link, last_change
+from queues.send_log.links import links_and_change
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import every_key
 from queues.states import LinkWish
@@ -40,9 +40,8 @@ class LinkChanges:
         # First: a session that has finished before the wishes are read must not begin again.
         self._running.retire()
         with reading(self._engine) as connection:
-            number = last_change(connection)
-            kept = frozenset(every_key(connection)) if number != self._number else None
-            rows = every_link(connection, last=True)
+            rows, number = links_and_change(connection)
+        kept = self._keys() if number != self._number else None
         self.ended = frozenset(row.key for row in rows if row.wish is LinkWish.ENDED)
         gone = self._running.end_where(lambda session: session.owed in self.ended, is_kept=False)
         if gone:
@@ -61,3 +60,8 @@ class LinkChanges:
                 session.begin_again()
             elif (known := ends.get(session.owed)) is not None:
                 session.note_end(*known)
+
+    def _keys(self) -> frozenset[SessionKey]:
+        """Return the sessions with a row."""
+        with reading(self._engine) as connection:
+            return frozenset(every_key(connection))

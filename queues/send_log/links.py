@@ -54,13 +54,19 @@ class LinkRow(NamedTuple):
         return SessionKey(self.client, self.destination)
 
 
-def every_link(connection: Connection, *, last: bool = False) -> list[LinkRow]:
-    """Return the links with a wish, by destination and client; all other links run.
-
-    *last*: no statement follows in the transaction.
-    """
-    [found] = dialects.of(connection).run_all(connection, [(_EVERY, {})], last=last)
+def every_link(connection: Connection) -> list[LinkRow]:
+    """Return the links with a wish, by destination and client; all other links run."""
+    [found] = dialects.of(connection).run_all(connection, [(_EVERY, {})])
     return [_link_row(row) for row in found]
+
+
+def links_and_change(connection: Connection) -> tuple[list[LinkRow], int]:
+    """Return the links of `every_link`, and the number of `last_change` from before; no statement may follow.
+
+    Both take one message to the database.
+    """
+    [[(number,)], found] = dialects.of(connection).run_all(connection, [(_LAST_CHANGE, {}), (_EVERY, {})], last=True)
+    return [_link_row(row) for row in found], int(number)
 
 
 def closed_links(connection: Connection) -> Mapping[str, frozenset[SiteId]]:
@@ -130,7 +136,7 @@ def begin_by_itself(connection: Connection, key: SessionKey) -> bool:
 
 def last_change(connection: Connection) -> int:
     """Return the number of the last change that the transaction sees."""
-    return int(connection.execute(select(link_changes.c.number)).scalar_one())
+    return int(connection.execute(_LAST_CHANGE).scalar_one())
 
 
 def mend_number(connection: Connection) -> None:
@@ -173,6 +179,7 @@ def _link_row(row: Sequence[Any]) -> LinkRow:
     return made._replace(wish=LinkWish(made.wish))
 
 
+_LAST_CHANGE: Final = select(link_changes.c.number)
 _EVERY: Final = select(*(link_wishes.c[name] for name in LinkRow._fields)).order_by(
     link_wishes.c.destination, link_wishes.c.client
 )
