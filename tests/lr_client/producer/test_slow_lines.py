@@ -1,4 +1,4 @@
-"""A producer whose only server was lost in silence connects again with more patience."""
+"""A producer whose servers were lost in silence connects again with more patience."""
 
 from concurrent.futures import Future
 
@@ -6,11 +6,13 @@ import grpc
 import pytest
 
 from lr_client.producer.desk import RequestDesk
+from lr_client.producer.line_patience import LinePatience
 from lr_client.producer.setup import ProducerLimits, set_up
 from sink.transport.channels import Lane, options_of
 
 #: gRPC's words for an open connection without an answer to its ping.
 SILENCE = "ping timeout"
+REFUSAL = "Connection refused"
 
 
 def desk(endpoints: str) -> RequestDesk[Future[object]]:
@@ -27,9 +29,25 @@ def test_a_connection_that_was_lost_in_silence_is_followed_by_a_patient_one():
     assert producer.lane is Lane.LOG
     assert lose(producer, SILENCE) is Lane.SLOW_LOG
     assert set(options_of(Lane.SLOW_LOG)) <= set(producer.channel_options())
-    assert lose(producer, "Connection refused") is Lane.LOG
+    assert lose(producer, REFUSAL) is Lane.LOG
 
 
-@pytest.mark.parametrize("details", [SILENCE, "Connection refused"])
-def test_one_of_several_servers_gets_no_more_patience(details: str):
-    assert lose(desk("tcp://paris:7400,tcp://paris:7401"), details) is Lane.REPLACEABLE
+def test_one_of_several_servers_gets_more_patience_after_the_second_silence():
+    producer = desk("tcp://paris:7400,tcp://paris:7401")
+    assert lose(producer, SILENCE) is Lane.REPLACEABLE
+    # One of the servers is down besides.
+    assert lose(producer, REFUSAL) is Lane.REPLACEABLE
+    assert lose(producer, SILENCE) is Lane.SLOW_LOG
+    # After the end of the patient connection a dead server is noticed soon again.
+    assert lose(producer, SILENCE) is Lane.REPLACEABLE
+
+
+def test_a_stored_request_ends_the_suspicion_and_keeps_the_patience():
+    patience = LinePatience(2)
+    patience.lost(in_silence=True)
+    patience.stored()
+    patience.lost(in_silence=True)
+    assert not patience.is_patient
+    patience.lost(in_silence=True)
+    patience.stored()
+    assert patience.is_patient
