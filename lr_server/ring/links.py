@@ -80,12 +80,12 @@ class RingLink:
 
     def send(self, parcel: RingParcel) -> None:
         """Send the parcel, or lose it if the box is full or its ticks are under way. Never waits."""
-        now = self._clock.monotonic()
+        now, size = self._clock.monotonic(), sum(map(weight_of, parcel.contents))
         with self._entry:
             if self._under_way.has(parcel.message, now):
                 return
-            carried = self._under_way.entered(parcel.message, now)
-            if not self._box.put(_Waiting(parcel, carried), sum(map(weight_of, parcel.contents))):
+            carried = self._under_way.entered(parcel.message, size, now)
+            if not self._box.put(_Waiting(parcel, carried), size):
                 note_loss(carried)
 
     def pull(self, after: int) -> list[TickContent]:

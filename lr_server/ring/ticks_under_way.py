@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lr_server.protocol.agreement.messages import Append, RingMessage
+from lr_server.protocol.slow_lines import SLOWEST
 
+#: A line is slow if a message waits so many seconds for the end of its write.
+SLOW: Final = 1.0
 #: The longest time for which a written tick counts as under way, in seconds.
 LONGEST: Final = 60.0
 
@@ -20,6 +23,7 @@ class CarriedTicks:
     generation: int
     first: int
     last: int
+    size: int
     entered_at: float
     until: float = float("inf")
 
@@ -27,8 +31,8 @@ class CarriedTicks:
 class TicksUnderWay:
     """Tells a repeat whose first tick is under way from other messages.
 
-    A tick is under way from its entry until its write, and as long again, because the line buffers written bytes. On a
-    quick line that is a moment.
+    A tick is under way from its entry until its write, and as long again. On a quick line that is a moment. A slow line
+    buffers much of what is written, so the bytes get the time that they need on the slowest one.
     """
 
     def __init__(self) -> None:
@@ -46,11 +50,11 @@ class TicksUnderWay:
             for each in self._carried
         )
 
-    def entered(self, message: RingMessage, now: float) -> CarriedTicks | None:
-        """Return the note of a message that waits for its write; None if it has no ticks."""
+    def entered(self, message: RingMessage, size: int, now: float) -> CarriedTicks | None:
+        """Return the note of a message of *size* bytes that waits for its write; None if it has no ticks."""
         if not isinstance(message, Append) or not message.ticks:
             return None
-        carried = CarriedTicks(message.generation, message.ticks[0].seq, message.ticks[-1].seq, now)
+        carried = CarriedTicks(message.generation, message.ticks[0].seq, message.ticks[-1].seq, size, now)
         self._carried.append(carried)
         return carried
 
@@ -62,7 +66,9 @@ class TicksUnderWay:
 def note_write(carried: CarriedTicks | None, now: float) -> None:
     """Note that the message of *carried* is written."""
     if carried is not None:
-        carried.until = now + min(now - carried.entered_at, LONGEST)
+        waited = now - carried.entered_at
+        needed = max(waited, carried.size / SLOWEST) if waited >= SLOW else waited
+        carried.until = now + min(needed, LONGEST)
 
 
 def note_loss(carried: CarriedTicks | None) -> None:

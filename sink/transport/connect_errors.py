@@ -33,7 +33,7 @@ _SAID: Final = {
     "msg:Connection timed out": "its machine no longer answers: that machine is off, or the line is cut or very slow",
     "Cancelling all calls": "it has ended the call, most likely because it stops",
     # A ping waits behind the bytes of a frame, so an open connection may be silent because of its line.
-    _NO_PING: "no answer came in time: its process stands still, or the line is slow",
+    _NO_PING: "no answer came in time: its process stands still, or the line is slow or loses large packets",
 }
 #: The end of gRPC's text for TLS without an answer, in older releases of grpcio.
 _SILENT_BEFORE: Final = "Handshake read failed"

@@ -28,7 +28,7 @@ NEVER = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:
         (PLAIN, NEVER + "Socket closed", "if it speaks TLS, write tls:// here"),
         (PLAIN, NEVER + "connection attempt timed out before receiving SETTINGS frame", "answers nothing"),
         (TLS, NEVER + "Handshake read failed (Endpoint closing)", "answers nothing"),
-        (PLAIN, "ping timeout", "its process stands still, or the line is slow"),
+        (PLAIN, "ping timeout", "its process stands still, or the line is slow or loses large packets"),
         (
             PLAIN,
             "errors resolving tokyo:7400: [field:hostname lookup error:address lookup failed for tokyo:7400: "
