@@ -202,7 +202,7 @@ class RequestDesk(Generic[Waiting]):
     def failed(self, endpoint: TcpEndpoint | IpcEndpoint, code: grpc.StatusCode, details: str) -> Reaction:
         """Take the end of a stream by an error of gRPC."""
         line = first_line(details)
-        self._patience.lost(in_silence=is_silent(line))
+        self._patience.lost(self.machine.bytes_on_the_way(), in_silence=is_silent(line))
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return self.machine.lost(f"{endpoint}: {_NOT_SERVED}")
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in line:

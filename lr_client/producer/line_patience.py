@@ -5,9 +5,14 @@ server would store the request of the one that stands still. So two losses in si
 them tell a slow line.
 """
 
+from typing import Final
+
+#: A silence with fewer bytes on the way, which even a line of 64 kbit/s soon carries, tells no slow line.
+MANY_BYTES: Final = 40 * 1024
+
 
 class LinePatience:
-    """Counts connections that were lost in silence since the last stored request."""
+    """Counts connections that were lost in silence, in the middle of many bytes, since the last stored request."""
 
     def __init__(self, endpoints: int) -> None:
         """Begin without patience; a single server gets patience sooner, because no other one does its work."""
@@ -24,13 +29,13 @@ class LinePatience:
         if not self.is_patient:
             self._silences = 0
 
-    def lost(self, *, in_silence: bool) -> None:
-        """Note the end of a connection by an error.
+    def lost(self, bytes_on_the_way: int, *, in_silence: bool) -> None:
+        """Note the end of a connection by an error, with *bytes_on_the_way* of requests.
 
         The end of a patient one ends the patience, so a server that is dead by now is noticed sooner. Silences count
         across other failures, because one of the servers may be dead besides.
         """
         if self.is_patient:
             self._silences = 0
-        if in_silence:
+        if in_silence and bytes_on_the_way >= MANY_BYTES:
             self._silences += 1
