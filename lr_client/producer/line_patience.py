@@ -7,7 +7,7 @@ them tell a slow line.
 
 from typing import Final
 
-#: A silence with fewer bytes on the way, which even a line of 64 kbit/s soon carries, tells no slow line.
+#: Even a line of 64 kbit/s soon carries fewer bytes, so a silence with fewer ones tells no slow line.
 MANY_BYTES: Final = 40 * 1024
 
 

@@ -18,7 +18,7 @@ LONGEST: Final = 60.0
 
 @dataclass(slots=True, eq=False)
 class CarriedTicks:
-    """The ticks of one message. They are under way before `until`; while the message waits, there is no such time."""
+    """The ticks of one message, under way before `until`. The time is infinite while the message waits."""
 
     generation: int
     first: int
@@ -32,7 +32,7 @@ class TicksUnderWay:
     """Tells a repeat whose first tick is under way from other messages.
 
     A tick is under way from its entry until its write, and as long again. On a quick line that is a moment. A slow line
-    buffers much of what is written, so the bytes get the time that they need on the slowest one.
+    still carries written bytes for long, so they get the time that the slowest line needs.
     """
 
     def __init__(self) -> None:

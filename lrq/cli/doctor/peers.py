@@ -30,7 +30,9 @@ LARGE_PATIENCE: Final = 3.0
 # A field of 12,288 bytes, more than a packet has room for, with the number 2047. No site reads that field.
 _LARGE: Final = b"\xfa\x7f\x80\x60" + bytes(12 * 1024)
 _CURE: Final = "start its server, open its port, or correct `peers`"
-_CURE_OF_LARGE: Final = "let ICMP pass all firewalls, or lower the MTU of this machine, or set net.ipv4.tcp_mtu_probing = 1 on both machines"
+_CURE_OF_LARGE: Final = (
+    "let ICMP pass all firewalls, lower the MTU of this machine, or set net.ipv4.tcp_mtu_probing = 1 on both machines"
+)
 _CURE_OF_CERTIFICATES: Final = "docs/tls.md tells how to issue and renew certificates"
 
 

@@ -3,7 +3,6 @@
 from concurrent.futures import Future
 
 import grpc
-import pytest
 
 from lr_client.producer.answers import Accepted
 from lr_client.producer.desk import RequestDesk
