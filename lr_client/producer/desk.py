@@ -19,7 +19,7 @@ from lr_client.producer.setup import MAX_IN_FLIGHT, ProducerSetup
 from queues.clock import jittered
 from queues.errors import LrqError, OutcomeUnknownError, first_line
 from queues.logs import logger
-from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
+from queues.produce_envelope import ENOUGH_BYTES, EXPECTS_LARGE, LARGE_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
 from sink.transport.channels import Lane, options_of
 from sink.transport.connect_errors import is_silent, reason
@@ -80,6 +80,10 @@ class RequestDesk(Generic[Waiting]):
     def channel_options(self) -> Sequence[tuple[str, int]]:
         """Return the options of an asynchronous connection."""
         return (*options_of(self.lane), ("grpc.max_receive_message_length", _REPLY_BYTES))
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return the metadata of the next stream: many bytes of requests may be long on their way."""
+        return (EXPECTS_LARGE,) if self.machine.requests.bytes >= LARGE_BYTES else ()
 
     def content(self, messages: Iterable[AnyMessage]) -> bytes:
         """Return the bytes of a request; raise `UsageError` for messages that no site accepts."""

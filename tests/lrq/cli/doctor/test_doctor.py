@@ -354,9 +354,9 @@ def test_an_ended_certificate_of_a_peer_is_a_problem(
     found = Examined(lrq, "--config", config)
     said = [each["sentence"] for each in found.all if each["level"] == "problem"]
     assert found.code == 3
-    assert any("out of date" in each for each in said)
+    assert any("not valid now by the clock" in each for each in said)
     assert any("was valid until" in each for each in said)
-    (cure,) = [each["cure"] for each in found.all if "out of date" in each["sentence"]]
+    (cure,) = [each["cure"] for each in found.all if "not valid now by the clock" in each["sentence"]]
     assert cure == "docs/tls.md tells how to issue and renew certificates"
 
 
