@@ -117,9 +117,8 @@ def test_a_cancelled_call_leaves_a_request_that_the_next_call_repeats_first(worl
     assert found[-1] == 30
 
 
-@pytest.mark.parametrize("kind", [Producer, AsyncProducer])
 def test_a_large_request_arrives_where_the_server_ends_each_quiet_stream_at_once(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: type[Producer | AsyncProducer]
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lr_server.ingest.servicer.CALM", 0)
     monkeypatch.setattr("lr_server.ingest.stream.QUIET", 0.0)
@@ -129,11 +128,7 @@ def test_a_large_request_arrives_where_the_server_ends_each_quiet_stream_at_once
         async with AsyncProducer(endpoint, client="policy", producer="meter") as producer:
             await producer.send(one(payload), timeout=20)
 
-    if kind is AsyncProducer:
-        asyncio.run(produce())
-    else:
-        with Producer(endpoint, client="policy", producer="meter") as producer:
-            producer.send(one(payload), timeout=20)
+    asyncio.run(produce())
     assert stored(world) == [payload]
 
 

@@ -1,14 +1,21 @@
 """A producer whose servers were lost in silence connects again with more patience."""
 
+from collections.abc import Iterator
 from concurrent.futures import Future
+from typing import Any
 
 import grpc
+import pytest
 
 from lr_client.producer.answers import Accepted
 from lr_client.producer.desk import RequestDesk
 from lr_client.producer.line_patience import MANY_BYTES, LinePatience
 from lr_client.producer.setup import ProducerLimits, set_up
+from queues.produce_envelope import EXPECTS_LARGE, LARGE_BYTES
+from queues.wire import ingest_pb2 as pb
 from sink.transport.channels import Lane, options_of
+from tests.lr_client.producer.conftest import Blocking, Threaded
+from tests.lr_client.producer.small_server import SmallServer
 
 #: gRPC's words for an open connection without an answer to its ping.
 SILENCE = "ping timeout"
@@ -63,3 +70,32 @@ def test_a_stored_request_ends_the_suspicion_and_keeps_the_patience():
     patience.lost(MANY_BYTES, in_silence=True)
     patience.stored()
     assert patience.is_patient
+
+
+class HearingServer(SmallServer):
+    """A server that notes whether each stream expects a large request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[bool] = []
+
+    def Produce(self, request_iterator: Iterator[pb.ProduceRequest], context: Any) -> Iterator[pb.ProduceReply]:  # noqa: N802
+        self.heard.append(EXPECTS_LARGE in context.invocation_metadata())
+        return super().Produce(request_iterator, context)
+
+
+@pytest.mark.parametrize("kind", [Threaded, Blocking])
+@pytest.mark.parametrize(("size", "is_large"), [(LARGE_BYTES, True), (LARGE_BYTES // 2, False)])
+def test_a_stream_tells_the_server_that_a_large_request_follows(
+    kind: type[Threaded | Blocking], size: int, is_large: bool
+):
+    server = HearingServer()
+    producer = kind(server.endpoint, client="meters", producer="meter-17")
+    try:
+        producer.send([(bytes(size), ["tokyo"])])
+    finally:
+        producer.close(0)
+        if isinstance(producer, Blocking):
+            producer.end()
+        server.stop()
+    assert server.heard == [is_large]
