@@ -13,6 +13,10 @@ TOGETHER_BYTES: Final = 256 * 1024
 ENOUGH_BYTES: Final = 64 * 1024
 #: The most replies of one message; a reply has a few hundred bytes.
 TOGETHER_REPLIES: Final = 256
+#: The metadata of a stream whose first request may be long on its way: the server waits for that request.
+EXPECTS_LARGE: Final = ("lrq-expects", "large")
+#: A producer with so many bytes of requests says so; a line of 64 kbit/s needs a second for them.
+LARGE_BYTES: Final = 8 * 1024
 # The first byte of a message that has nothing but `requests`: the field's number, and its values' type.
 _FIRST: Final = pb.ProduceRequest.REQUESTS_FIELD_NUMBER << 3 | 2
 # The most bytes that a request takes beside its own.

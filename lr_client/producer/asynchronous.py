@@ -185,7 +185,7 @@ class AsyncProducer:
             self._desk.machine.connected()
             is_ended: list[bool] = []
             opened: Any = channel.stream_stream(METHOD)
-            call = opened(self._writes(is_ended))
+            call = opened(self._writes(is_ended), metadata=self._desk.metadata())
             try:
                 reaction = await self._follow(call)
             except grpc.aio.AioRpcError as error:

@@ -11,6 +11,7 @@ from lr_client.producer.answers import Accepted, Declined, FailureCause, Produce
 from lr_client.producer.encoding import AnyMessage, ProcessIdentity, answer_of, encoded, numbered, question
 from lr_client.producer.failures import error_of
 from lr_client.producer.late_outcomes import LateOutcomes
+from lr_client.producer.line_patience import LinePatience
 from lr_client.producer.machine import Reaction, StreamPhase
 from lr_client.producer.owner import ProducerOwner
 from lr_client.producer.requests import QUESTION, PendingRequest
@@ -18,7 +19,7 @@ from lr_client.producer.setup import MAX_IN_FLIGHT, ProducerSetup
 from queues.clock import jittered
 from queues.errors import LrqError, OutcomeUnknownError, first_line
 from queues.logs import logger
-from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
+from queues.produce_envelope import ENOUGH_BYTES, EXPECTS_LARGE, LARGE_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
 from sink.transport.channels import Lane, options_of
 from sink.transport.connect_errors import is_silent, reason
@@ -69,17 +70,20 @@ class RequestDesk(Generic[Waiting]):
         self._late = LateOutcomes(max(self.machine.requests.max_requests, MAX_IN_FLIGHT))
         #: Whether a call of `settle` waits. Another one waits for its end, so that each outcome is told once.
         self.is_settling = False
-        # Whether the last connection was lost in silence.
-        self._is_slow = False
+        self._patience = LinePatience(len(setup.order.endpoints))
 
     @property
     def lane(self) -> Lane:
         """The kind of the next connection."""
-        return self.setup.lane(is_slow=self._is_slow)
+        return self.setup.lane(is_slow=self._patience.is_patient)
 
     def channel_options(self) -> Sequence[tuple[str, int]]:
         """Return the options of an asynchronous connection."""
         return (*options_of(self.lane), ("grpc.max_receive_message_length", _REPLY_BYTES))
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return the metadata of the next stream: many bytes of requests may be long on their way."""
+        return (EXPECTS_LARGE,) if self.machine.requests.bytes >= LARGE_BYTES else ()
 
     def content(self, messages: Iterable[AnyMessage]) -> bytes:
         """Return the bytes of a request; raise `UsageError` for messages that no site accepts."""
@@ -195,13 +199,14 @@ class RequestDesk(Generic[Waiting]):
         reaction = self.machine.answered(answer)
         if is_request and isinstance(answer, Accepted) and not reaction.ends:
             self.setup.order.succeeded()
+            self._patience.stored()
         self.tell(reaction.outcomes)
         return reaction
 
     def failed(self, endpoint: TcpEndpoint | IpcEndpoint, code: grpc.StatusCode, details: str) -> Reaction:
         """Take the end of a stream by an error of gRPC."""
         line = first_line(details)
-        self._is_slow = is_silent(line)
+        self._patience.lost(self.machine.bytes_on_the_way(), in_silence=is_silent(line))
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return self.machine.lost(f"{endpoint}: {_NOT_SERVED}")
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in line:

@@ -19,6 +19,7 @@ that is not awaited, `UNKNOWN` was told before.
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from itertools import islice
 from typing import Final
 
 from lr_client.producer.answers import (
@@ -122,6 +123,10 @@ class ProducerMachine:
         if not on_the_way:
             return True
         return max(len(upcoming.content), len(self.requests.numbered[on_the_way - 1].content)) <= ALONE_BYTES
+
+    def bytes_on_the_way(self) -> int:
+        """Return the bytes of the requests that are written on the stream, without an answer."""
+        return sum(len(each.content) for each in islice(self.requests.numbered, self._written))
 
     def answered(self, answer: Accepted | Declined) -> Reaction:
         """Take the next answer of the stream."""

@@ -60,6 +60,11 @@ class PendingRequests:
             each.is_awaited = True
         return [each.key for each in again]
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of all requests."""
+        return self._bytes
+
     def after(self, written: int) -> PendingRequest | None:
         """Return the request behind the first *written* ones, which have numbers."""
         if written < len(self.numbered):

@@ -49,11 +49,11 @@ class ProducerSetup:
     def lane(self, *, is_slow: bool) -> Lane:
         """Return the kind of connection: a silent server is noticed sooner if there are others.
 
-        A single server is noticed later on a line that *is_slow*, where a question waits behind a large request.
+        Any server is noticed later on a line that *is_slow*, where a question waits behind a large request.
         """
-        if len(self.order.endpoints) > 1:
-            return Lane.REPLACEABLE
-        return Lane.SLOW_LOG if is_slow else Lane.LOG
+        if is_slow:
+            return Lane.SLOW_LOG
+        return Lane.REPLACEABLE if len(self.order.endpoints) > 1 else Lane.LOG
 
 
 def set_up(

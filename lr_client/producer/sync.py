@@ -254,7 +254,7 @@ class Producer:
         with self._changed:
             self._desk.machine.connected()
             opened: Any = channel.stream_stream(METHOD)
-            self._call = opened(writes)
+            self._call = opened(writes, metadata=self._desk.metadata())
             return self._call
 
     def _follow(self, call: Iterator[bytes]) -> Reaction:

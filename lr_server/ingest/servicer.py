@@ -11,6 +11,7 @@ from lr_server.ingest.pending import Settle
 from lr_server.ingest.stream import ProduceStream, Take, UnknownOutcomeError
 from queues.clock import Clock
 from queues.logs import logger
+from queues.produce_envelope import EXPECTS_LARGE
 from queues.wire import ingest_pb2 as pb
 from sink.transport.admission import entered
 from sink.transport.call_slots import CallLimits, CallSlots
@@ -52,7 +53,8 @@ class IngestServicer:
             self._slots.leave(slot)
 
     def _answered(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.ProduceReply]:
-        stream = ProduceStream(self._clock, lambda: len(self._streams) <= CALM)
+        expects_large = EXPECTS_LARGE in (context.invocation_metadata() or ())
+        stream = ProduceStream(self._clock, lambda: len(self._streams) <= CALM, expects_large=expects_large)
         # The type stubs declare other values than gRPC returns.
         intake = self._accept(certified_names(context.auth_context()), stream.settle)  # type: ignore[arg-type]
         with self._guard:

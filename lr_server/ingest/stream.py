@@ -31,10 +31,14 @@ class UnknownOutcomeError(Exception):
 class ProduceStream:
     """Reads messages with `read` in one thread, and yields their replies in another."""
 
-    def __init__(self, clock: Clock, is_calm: Callable[[], bool]) -> None:
-        """Begin without a request; *is_calm* tells whether few streams are open."""
+    def __init__(self, clock: Clock, is_calm: Callable[[], bool], *, expects_large: bool = False) -> None:
+        """Begin without a request; *is_calm* tells whether few streams are open.
+
+        With *expects_large*, the request after the first message may be long on its way, as in calm times.
+        """
         self._clock = clock
         self._is_calm = is_calm
+        self._expects_large = expects_large
         self._slots: deque[Slot] = deque()
         self._size = 0
         self._changed = threading.Condition()
@@ -53,6 +57,7 @@ class ProduceStream:
                 requests = requests_in(message)
                 if requests and is_first:
                     self._together = TOGETHER_REPLIES
+                self._expects_large = self._expects_large and is_first
                 is_first = False
                 for some in _parts(requests or (message,)):
                     slots = [Slot(len(request)) for request in some]
@@ -135,7 +140,8 @@ class ProduceStream:
                 if self._is_over or (self._is_read and not self._slots):
                     return []
                 quiet = self._clock.monotonic() - self._last_used
-                if not self._slots and quiet >= (CALM_QUIET if self._is_calm() else QUIET):
+                is_patient = self._expects_large or self._is_calm()
+                if not self._slots and quiet >= (CALM_QUIET if is_patient else QUIET):
                     return []
                 # Other streams may come meanwhile, so the limit is looked at again and again.
                 self._changed.wait(None if self._slots else QUIET - quiet if quiet < QUIET else QUIET)

@@ -13,9 +13,12 @@ def stalled_after(stall_seconds: float, oldest_bytes: int) -> float:
     return stall_seconds + oldest_bytes / SLOWEST
 
 
-def is_suspected(silent_seconds: float) -> bool:
-    """Return whether the line of a stream that ends after *silent_seconds* with frames in flight may be slow.
+def is_suspected(silent_seconds: float, bytes_in_flight: int) -> bool:
+    """Return whether the line of a stream may be slow that ends after *silent_seconds* with *bytes_in_flight*.
+
+    Even the slowest line soon carries a few bytes. So a silent line with small frames is cut, as by a firewall that
+    forgets quiet connections. The next loss should be noticed as soon as this one.
 
     A sink that stands still is as silent. But then the next negotiation fails, so no stream waits for it.
     """
-    return silent_seconds >= SUSPECTED_AFTER
+    return silent_seconds >= SUSPECTED_AFTER and bytes_in_flight >= SUSPECTED_AFTER * SLOWEST

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import grpc
 
@@ -15,6 +15,7 @@ from lr_server.ring.edge import RingParcel
 from lr_server.ring.look import look_at, open_channel
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.tick_codec import decode_tick
+from lr_server.ring.ticks_under_way import CarriedTicks, TicksUnderWay, note_loss, note_write
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import ConfigurationError, PeerUnreachableError, TrimmedError, first_line
 from queues.logs import logger
@@ -44,6 +45,11 @@ Reply = TypeVar("Reply")
 log = logger("lrq.ring")
 
 
+class _Waiting(NamedTuple):
+    parcel: RingParcel
+    carried: CarriedTicks | None
+
+
 class RingLink:
     """Sends the parcels of one member to another one; a parcel is lost while no call is open."""
 
@@ -61,7 +67,9 @@ class RingLink:
         self._credentials = credentials
         self._open().close()
         self._address, self._receiver, self._clock = address, receiver, clock
-        self._box: ParcelBox[RingParcel] = ParcelBox()
+        self._box: ParcelBox[_Waiting] = ParcelBox()
+        self._under_way = TicksUnderWay()
+        self._entry = threading.Lock()
         self._stopping = threading.Event()
         self._guard = threading.Lock()
         self._call: Any = None
@@ -71,8 +79,14 @@ class RingLink:
         self._thread.start()
 
     def send(self, parcel: RingParcel) -> None:
-        """Send the parcel, or lose it if the box is full. Never waits."""
-        self._box.put(parcel, sum(map(weight_of, parcel.contents)))
+        """Send the parcel, or lose it if the box is full or its ticks are under way. Never waits."""
+        now, size = self._clock.monotonic(), sum(map(weight_of, parcel.contents))
+        with self._entry:
+            if self._under_way.has(parcel.message, now):
+                return
+            carried = self._under_way.entered(parcel.message, size, now)
+            if not self._box.put(_Waiting(parcel, carried), size):
+                note_loss(carried)
 
     def pull(self, after: int) -> list[TickContent]:
         """Return the next ticks of the other member.
@@ -134,7 +148,9 @@ class RingLink:
     def _run(self) -> None:
         while not self._stopping.is_set():
             # Older parcels are of no use: their sender repeats those that still count.
-            self._box.clear()
+            with self._entry:
+                self._box.clear()
+                self._under_way.clear()
             over = threading.Event()
             try:
                 with closing(self._open()) as channel:
@@ -165,9 +181,15 @@ class RingLink:
 
     def _frames(self, over: threading.Event) -> Iterator[bytes]:
         while not (over.is_set() or self._stopping.is_set()):
-            parcel = self._box.get(_SLEEP)
-            if parcel is not None:
-                yield encode_parcel(AddressedParcel(self._address, self._receiver, parcel))
+            waiting = self._box.get(_SLEEP)
+            if waiting is None:
+                continue
+            if over.is_set():
+                note_loss(waiting.carried)
+                return
+            yield encode_parcel(AddressedParcel(self._address, self._receiver, waiting.parcel))
+            # gRPC asks for the next frame once the one before is written.
+            note_write(waiting.carried, self._clock.monotonic())
 
 
 def _reason(error: Exception) -> str:

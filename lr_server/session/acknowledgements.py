@@ -35,6 +35,11 @@ class Acknowledgements:
         context = self._context
         return context.clock.monotonic() - max(self._heard, context.inflight.since) if context.inflight.busy else 0.0
 
+    @property
+    def may_be_slow(self) -> bool:
+        """Whether a stream that is lost now may have a slow line, by `slow_lines.is_suspected`."""
+        return slow_lines.is_suspected(self.silent_seconds, self._context.inflight.bytes)
+
     def is_stalled(self, stall_seconds: float) -> bool:
         """Return whether an answer is overdue, by `slow_lines.stalled_after`."""
         return self.silent_seconds > slow_lines.stalled_after(stall_seconds, self._context.inflight.oldest_bytes)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from lr_server.protocol import answers, slow_lines
+from lr_server.protocol import answers
 from lr_server.protocol.answers import SentLog
 from lr_server.protocol.events import Event, RefusalKind, Refused
 from lr_server.protocol.histories import SinkHistory
@@ -180,7 +180,7 @@ class SinkConnection:
         stream, self.stream = self.stream, None
         sink, self._sink = self._sink, None
         if stream is not None:
-            self._is_slow = slow_lines.is_suspected(stream.silent_seconds)
+            self._is_slow = stream.may_be_slow
             stream.close()
         if sink is not None:
             sink.close()

@@ -40,6 +40,12 @@ class Inflight:
         return len(self._window) > 0
 
     @property
+    def bytes(self) -> int:
+        """The bytes in flight."""
+        with self._guard:
+            return self._window.bytes
+
+    @property
     def oldest_bytes(self) -> int:
         """The bytes of the oldest frame in flight, as `Window.oldest_bytes`."""
         with self._guard:

@@ -78,6 +78,11 @@ class FrameStream:
         """See `Acknowledgements.silent_seconds`."""
         return self._acknowledgements.silent_seconds
 
+    @property
+    def may_be_slow(self) -> bool:
+        """See `Acknowledgements.may_be_slow`."""
+        return self._acknowledgements.may_be_slow
+
     def is_stalled(self, stall_seconds: float) -> bool:
         """See `Acknowledgements.is_stalled`."""
         return self._acknowledgements.is_stalled(stall_seconds)

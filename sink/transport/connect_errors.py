@@ -6,7 +6,17 @@ from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
 _OTHER_ADDRESSES: Final = "its certificate is for other addresses: use one of those, or issue one for this address"
 _NOT_TAKEN: Final = "it does not take the certificate shown to it: is that of the authority in its `tls_authority`?"
-_NOT_ISSUED: Final = "its certificate is not of the authority in `tls_authority`, or out of date"
+_ENDS_TLS: Final = (
+    "it does not take the certificate shown to it, or it is a proxy whose server is away: "
+    "is that certificate of the authority in its `tls_authority`?"
+)
+_ENDS_PLAIN: Final = (
+    "it ends the connection at once: if it speaks TLS, write tls:// here; if it is a proxy, start the server behind it"
+)
+_CLOSED: Final = "the connection was closed: its server has ended, or a firewall or a proxy on the way closed it"
+_NOT_ISSUED: Final = (
+    "its certificate is not of the authority in `tls_authority`, or not valid now by the clock of this machine"
+)
 #: Parts of gRPC's text for a failed TLS handshake, and their meaning.
 _HANDSHAKE: Final = {
     "Hostname Verification": _OTHER_ADDRESSES,
@@ -33,7 +43,7 @@ _SAID: Final = {
     "msg:Connection timed out": "its machine no longer answers: that machine is off, or the line is cut or very slow",
     "Cancelling all calls": "it has ended the call, most likely because it stops",
     # A ping waits behind the bytes of a frame, so an open connection may be silent because of its line.
-    _NO_PING: "no answer came in time: its process stands still, or the line is slow",
+    _NO_PING: "no answer came in time: its process stands still, or the line is slow or loses large packets",
 }
 #: The end of gRPC's text for TLS without an answer, in older releases of grpcio.
 _SILENT_BEFORE: Final = "Handshake read failed"
@@ -43,7 +53,7 @@ _UNRESOLVED: Final = ("errors resolving", "DNS resolution failed")
 _QUERY_ENDED: Final = "DNS query cancelled"
 #: Words of gRPC before a reason of the system.
 _SYSTEM_CALL: Final = "getsockopt(SO_ERROR): "
-#: The ends of gRPC's text if the peer closes a connection before it is established.
+#: Parts of gRPC's text if the peer closes a connection. The text of one that was not established ends so.
 _ENDED: Final = ("Socket closed", "Connection reset by peer")
 
 
@@ -53,9 +63,7 @@ def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> st
         if said in details:
             return meaning
     if details.startswith("failed to connect") and details.endswith(_ENDED):
-        if isinstance(endpoint, TlsEndpoint):
-            return _NOT_TAKEN
-        return "it ends the connection at once: if it speaks TLS, write tls:// here"
+        return _ENDS_TLS if isinstance(endpoint, TlsEndpoint) else _ENDS_PLAIN
     for said, meaning in _SAID.items():
         if said in details:
             return meaning
@@ -72,6 +80,8 @@ def _other_reason(status: str, details: str) -> str:
         _, failed, why = details.rpartition(" error: ")
     if not failed and "last error: UNKNOWN: unix:" in details:  # grpcio before 1.74
         _, failed, why = details.rpartition(": connect: ")
+    if not failed and any(said in details for said in _ENDED):
+        return _CLOSED
     return why.removeprefix(_SYSTEM_CALL) if failed else f"{status} ({details})"
 
 
@@ -90,4 +100,4 @@ def is_silent(details: str) -> bool:
 
 def is_about_certificates(words: str) -> bool:
     """Tell whether *words* end with a reason that names a certificate: the server there runs."""
-    return words.endswith((_OTHER_ADDRESSES, _NOT_TAKEN, _NOT_ISSUED))
+    return words.endswith((_OTHER_ADDRESSES, _NOT_TAKEN, _ENDS_TLS, _NOT_ISSUED))

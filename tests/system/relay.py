@@ -27,6 +27,11 @@ class Joined:
     def is_open(self) -> bool:
         return all(thread.is_alive() for thread in self.threads)
 
+    def hold(self) -> None:
+        """Hold all further bytes of the caller."""
+        with self._changed:
+            self._left = 0
+
     def go_on(self) -> None:
         with self._changed:
             self._left = None

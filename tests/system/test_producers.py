@@ -20,6 +20,7 @@ import trustme
 from lr_client import wait_applied
 from lr_client.producer import AsyncProducer, Produced, Producer
 from queues import errors
+from queues.produce_envelope import LARGE_BYTES
 from tests.certificates import issued
 from tests.lrq.cli.command import served
 from tests.system.raw_producer import RawProducer, request
@@ -114,6 +115,21 @@ def test_a_cancelled_call_leaves_a_request_that_the_next_call_repeats_first(worl
     assert found == sorted({*found})
     assert found[0] == 1
     assert found[-1] == 30
+
+
+def test_a_large_request_arrives_where_the_server_ends_each_quiet_stream_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lr_server.ingest.servicer.CALM", 0)
+    monkeypatch.setattr("lr_server.ingest.stream.QUIET", 0.0)
+    endpoint, payload = open_to_all(world), bytes(LARGE_BYTES)
+
+    async def produce() -> None:
+        async with AsyncProducer(endpoint, client="policy", producer="meter") as producer:
+            await producer.send(one(payload), timeout=20)
+
+    asyncio.run(produce())
+    assert stored(world) == [payload]
 
 
 def test_idle_producers_lose_nothing_when_the_server_ends_their_streams(

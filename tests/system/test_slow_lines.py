@@ -52,10 +52,7 @@ def test_a_session_lost_in_the_middle_of_a_frame_goes_on_by_the_lane_of_slow_lin
     world.server("paris", listen=[], peers={"tokyo": relay.endpoint}, initial_sync="log")
     world.transmit("paris", PAYLOAD, to=["tokyo"])
     eventually(lambda: recorder.log("paris") == [PAYLOAD])
-    address = relay.endpoint.removeprefix("tcp://")
-    assert {key.lane for key, shared in channels._channels.items() if key.address == address and shared.users} == {
-        Lane.SLOW_LOG
-    }
+    assert lanes_to(relay) == {Lane.SLOW_LOG}
 
 
 def test_a_large_frame_has_the_time_that_the_slowest_line_needs(
@@ -77,3 +74,22 @@ def test_the_lanes_of_slow_lines_wait_a_minute_for_an_answer() -> None:
     for lane in (Lane.SLOW_LOG, Lane.SLOW_SNAPSHOTS):
         limits = dict(options_of(lane))
         assert limits["grpc.http2.ping_timeout_ms"] == limits["grpc.keepalive_timeout_ms"] == 60_000
+
+
+def test_a_session_lost_with_a_small_frame_stays_on_the_lane_that_notices_silence_soon(
+    world: World, relay: Relay, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lets_silence_pass(monkeypatch, 1_000)
+    monkeypatch.setattr(slow_lines, "SUSPECTED_AFTER", 0.5)
+    world.server("paris", listen=[], peers={"tokyo": relay.endpoint}, initial_sync="log")
+    world.transmit("paris", b"first", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"first"])
+    relay.connections[0].hold()
+    world.transmit("paris", b"second", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"first", b"second"])
+    assert lanes_to(relay) == {Lane.LOG}
+
+
+def lanes_to(relay: Relay) -> set[Lane]:
+    address = relay.endpoint.removeprefix("tcp://")
+    return {key.lane for key, shared in channels._channels.items() if key.address == address and shared.users}

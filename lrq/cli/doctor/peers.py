@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from lrq.cli.doctor.certificates import judge, validity
-from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
+from lrq.cli.doctor.findings import Finding, Severity, ok, problem, told, warning
 from queues.errors import PeerUnreachableError, ProtocolError
 from queues.names import MAX_NAME_LENGTH
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, Refusal, SessionId
@@ -25,7 +25,14 @@ from sink.transport.remote import RemoteSink
 
 #: The seconds for the answer of one endpoint.
 PATIENCE: Final = 4.0
+#: The seconds for the answer to a large question.
+LARGE_PATIENCE: Final = 3.0
+# A field of 12,288 bytes, more than a packet has room for, with the number 2047. No site reads that field.
+_LARGE: Final = b"\xfa\x7f\x80\x60" + bytes(12 * 1024)
 _CURE: Final = "start its server, open its port, or correct `peers`"
+_CURE_OF_LARGE: Final = (
+    "let ICMP pass all firewalls, lower the MTU of this machine, or set net.ipv4.tcp_mtu_probing = 1 on both machines"
+)
 _CURE_OF_CERTIFICATES: Final = "docs/tls.md tells how to issue and renew certificates"
 
 
@@ -48,14 +55,37 @@ def _reached(
 ) -> Finding:
     sink = RemoteSink(endpoint, credentials=credentials, negotiation_timeout=PATIENCE)
     try:
-        answer = sink.negotiate(NegotiateRequest(protocol=0, session=SessionId(source=own, sink=peer)))
+        answer = sink.negotiate(question(own, peer))
     except (PeerUnreachableError, ProtocolError) as error:
         if isinstance(error, ProtocolError):
             return told(check, error, _CURE)
         return problem(check, str(error), _CURE_OF_CERTIFICATES if is_about_certificates(str(error)) else _CURE)
     finally:
         sink.close()
-    return answered(check, peer, str(endpoint), answer)
+    found = answered(check, peer, str(endpoint), answer)
+    if found.level is Severity.OK and isinstance(endpoint, TcpEndpoint):
+        return _passed_large(check, own, peer, endpoint, credentials) or found
+    return found
+
+
+def _passed_large(
+    check: str, own: str, peer: str, endpoint: TcpEndpoint, credentials: Credentials | None
+) -> Finding | None:
+    """Return a problem if the endpoint, which answers a small question, does not answer a large one."""
+    sink = RemoteSink(endpoint, credentials=credentials, negotiation_timeout=LARGE_PATIENCE)
+    try:
+        sink.negotiate(NegotiateRequest.FromString(question(own, peer).SerializeToString() + _LARGE))
+    except (PeerUnreachableError, ProtocolError):
+        return problem(check, f"small packets reach {endpoint}, and large ones get no answer", _CURE_OF_LARGE)
+    else:
+        return None
+    finally:
+        sink.close()
+
+
+def question(own: str, peer: str) -> NegotiateRequest:
+    """Return a question of *own* for the site *peer*. Pure."""
+    return NegotiateRequest(protocol=0, session=SessionId(source=own, sink=peer))
 
 
 def answered(check: str, peer: str, endpoint: str, answer: NegotiateResponse) -> Finding:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import pytest
 
@@ -18,10 +19,10 @@ from tests.waiting import eventually
 class Taking:
     """Keeps the slots that a stream takes, by call; `growth` are the bytes by which each slot grows."""
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, *, expects_large: bool = False) -> None:
         self.growth = 0
         self.is_calm = False
-        self.stream = ProduceStream(clock, lambda: self.is_calm)
+        self.stream = ProduceStream(clock, lambda: self.is_calm, expects_large=expects_large)
         self.calls: list[Sequence[Slot]] = []
 
     @property
@@ -167,3 +168,25 @@ def test_a_quiet_stream_among_few_ends_after_a_minute_or_once_many_are_open(
         eventually(lambda: clock.looks > looks)
         clock.now, taking.is_calm = now, is_calm
         assert replies.result(60) == []
+
+
+def test_a_stream_that_expects_a_large_request_waits_for_the_first_one_among_many() -> None:
+    clock, messages = SetClock(), SimpleQueue[bytes | None]()
+    taking = Taking(clock, expects_large=True)
+    replies = taking.stream.replies()
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(taking.read, iter(messages.get, None))
+        messages.put(single(0))
+        eventually(lambda: len(taking.slots) == 1)
+        taking.settle(1)
+        assert next(replies).sequence == 1
+        clock.now, looks = 10.0, clock.looks
+        following = pool.submit(next, replies, None)
+        eventually(lambda: clock.looks > looks + 1 or following.done())
+        messages.put(single(1))
+        eventually(lambda: len(taking.slots) == 2 or following.done())
+        taking.settle(2)
+        assert following.result(20).sequence == 2
+        clock.now = 20.0
+        assert next(replies, None) is None
+        messages.put(None)

@@ -1,5 +1,6 @@
 """The end of a connection to another member ends all waits."""
 
+import secrets
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,17 +12,27 @@ import trustme
 from sqlalchemy import Engine
 
 from lr_server.protocol.agreement.history import NO_TICK
-from lr_server.protocol.agreement.messages import Append
+from lr_server.protocol.agreement.messages import Append, RingMessage
 from lr_server.protocol.agreement.record import StoreId
 from lr_server.ring.codec import RingAddress
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.links import RingLink
+from lr_server.ring.store import mark_of
 from queues.errors import PeerUnreachableError
-from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_contents import (
+    LogEnd,
+    TickContent,
+    TickStamp,
+    content_after,
+    empty_end,
+    seal_after,
+)
 from sink.transport.credentials import Credentials, Pems
 from tests.certificates import issued
 from tests.conftest import NewSite
 from tests.lr_server.ring.live import ADDRESS, serve_member
+from tests.lr_server.ring.stores import transaction
+from tests.system.relay import Relay
 from tests.waiting import eventually
 
 
@@ -102,3 +113,47 @@ def test_a_refusal_of_another_member_is_logged(engine: Engine, caplog: pytest.Lo
 
         eventually(is_told)
     assert "the way to a member of the ring has failed" in caplog.text
+
+
+class HeardMember(SlowMember):
+    """A member that notes the messages in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[RingMessage] = []
+
+    def receive(self, parcel: RingParcel) -> bool:
+        self.heard.append(parcel.message)
+        return True
+
+
+def large_ticks(count: int) -> list[TickContent]:
+    """Return ticks with payloads larger than all buffers of a connection that is held."""
+    stamp = TickStamp(1, 1)
+    ticks = [seal_after(empty_end("before"), 1, "branch", stamp)]
+    for _ in range(count):
+        end = LogEnd(1, ticks[-1].tick)
+        ticks.append(content_after(end, [transaction(secrets.token_bytes(16 * 1024 * 1024))], stamp))
+    return ticks[1:]
+
+
+def test_a_slow_line_to_another_member_carries_each_tick_once(engine: Engine):
+    member, (first, second) = HeardMember(), large_ticks(2)
+    one, two = (
+        RingParcel(0, StoreId(1, 1), Append(1, NO_TICK, (mark_of(tick),), mark_of(tick), 0), (tick,))
+        for tick in (first, second)
+    )
+    with (
+        serve_member(engine, member, "tcp://127.0.0.1:0") as service,
+        closing(Relay(service.endpoints[0])) as relay,
+    ):
+        relay.held_after[0] = 100_000
+        with closing(RingLink(ADDRESS, 1, relay.endpoint)) as link:
+            link.send(one)
+            eventually(lambda: relay.is_holding(0))
+            for _ in range(5):
+                link.send(one)
+            link.send(two)
+            relay.connections[0].go_on()
+            eventually(lambda: two.message in member.heard)
+    assert member.heard == [one.message, two.message]

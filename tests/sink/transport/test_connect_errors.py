@@ -19,16 +19,20 @@ NEVER = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:
             "last error: X: unix:/s: connect failed: addr: unix:/s error: Connection refused",
             "Connection refused",
         ),
-        (TLS, NEVER + "Tls handshake failed: error:1000007d: CERTIFICATE_VERIFY_FAILED: expired", "or out of date"),
+        (
+            TLS,
+            NEVER + "Tls handshake failed: error:1000007d: CERTIFICATE_VERIFY_FAILED: expired",
+            "or not valid now by the clock",
+        ),
         (TLS, NEVER + "UNAUTHENTICATED: Hostname Verification Check failed.", "for other addresses"),
         (TLS, NEVER + "Tls handshake failed: error:100000f7: WRONG_VERSION_NUMBER: OK", "does not speak TLS"),
         (TLS, NEVER + "error:10000418: TLSV1_ALERT_UNKNOWN_CA", "does not take the certificate"),
-        (TLS, NEVER + "Socket closed", "does not take the certificate"),
+        (TLS, NEVER + "Socket closed", "or it is a proxy whose server is away"),
         (TLS, NEVER + "recvmsg:Connection reset by peer", "does not take the certificate"),
-        (PLAIN, NEVER + "Socket closed", "if it speaks TLS, write tls:// here"),
+        (PLAIN, NEVER + "Socket closed", "write tls:// here; if it is a proxy, start the server behind it"),
         (PLAIN, NEVER + "connection attempt timed out before receiving SETTINGS frame", "answers nothing"),
         (TLS, NEVER + "Handshake read failed (Endpoint closing)", "answers nothing"),
-        (PLAIN, "ping timeout", "its process stands still, or the line is slow"),
+        (PLAIN, "ping timeout", "its process stands still, or the line is slow or loses large packets"),
         (
             PLAIN,
             "errors resolving tokyo:7400: [field:hostname lookup error:address lookup failed for tokyo:7400: "
@@ -47,8 +51,9 @@ NEVER = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:
         (PLAIN, NEVER + "Failed to connect to remote host: Timeout occurred: FD Shutdown", "a firewall drops"),
         (PLAIN, "Stream removed (recvmsg:Connection timed out (110))", "the line is cut or very slow"),
         (PLAIN, "Cancelling all calls", "most likely because it stops"),
-        (PLAIN, "Socket closed", "UNAVAILABLE (Socket closed)"),
-        (TLS, "recvmsg:Connection reset by peer", "UNAVAILABLE (recvmsg:Connection reset by peer)"),
+        (PLAIN, "Stream removed (Socket closed)", "a firewall or a proxy on the way closed it"),
+        (TLS, "recvmsg:Connection reset by peer", "a firewall or a proxy on the way closed it"),
+        (PLAIN, "no words", "UNAVAILABLE (no words)"),
     ],
 )
 def test_the_reason_of_a_failed_connection_says_how_to_mend_it(endpoint, details, words):

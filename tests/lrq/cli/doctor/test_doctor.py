@@ -14,6 +14,7 @@ from sqlalchemy import Engine, text
 
 import queues
 from lr_server import LogReplicationServer, Settings
+from lrq.cli.doctor import peers
 from lrq.cli.doctor.findings import Finding, Severity
 from lrq.cli.doctor.view import line
 from sink.transport.credentials import Credentials
@@ -21,6 +22,7 @@ from tests.certificates import issued
 from tests.clusters import cluster, site_of
 from tests.conftest import NewSite
 from tests.lrq.cli.command import Command
+from tests.system.relay import Relay
 
 SECRET = "open-sesame"
 
@@ -284,6 +286,19 @@ def test_a_dead_peer_is_told(lrq: Command, site: Engine) -> None:
     assert found.problem("peer tokyo").endswith("start its server, open its port, or correct `peers`")
 
 
+def test_a_line_that_loses_large_packets_is_told(
+    lrq: Command, new_site: NewSite, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "LARGE_PATIENCE", 1.0)
+    tokyo = servers(new_site("tokyo"), "tokyo", listen=["tcp://127.0.0.1:0"])
+    with closing(Relay(tokyo.endpoints[0])) as relay:
+        # The second connection carries the large question.
+        relay.held_after[1] = 4_000
+        config = write("paris.toml", new_site("paris"), "paris", tokyo=relay.endpoint)
+        said = Examined(lrq, "--config", config).problem("peer tokyo")
+    assert said.startswith(f"small packets reach {relay.endpoint}, and large ones get no answer: let ICMP pass")
+
+
 @pytest.mark.parametrize("host", ["nowhere.invalid", "tokyo..invalid"])
 def test_a_host_that_has_no_address_is_told(lrq: Command, site: Engine, host: str) -> None:
     found = Examined(lrq, "--config", write("paris.toml", site, "paris", tokyo=f"tcp://{host}:7400"))
@@ -339,9 +354,9 @@ def test_an_ended_certificate_of_a_peer_is_a_problem(
     found = Examined(lrq, "--config", config)
     said = [each["sentence"] for each in found.all if each["level"] == "problem"]
     assert found.code == 3
-    assert any("out of date" in each for each in said)
+    assert any("not valid now by the clock" in each for each in said)
     assert any("was valid until" in each for each in said)
-    (cure,) = [each["cure"] for each in found.all if "out of date" in each["sentence"]]
+    (cure,) = [each["cure"] for each in found.all if "not valid now by the clock" in each["sentence"]]
     assert cure == "docs/tls.md tells how to issue and renew certificates"
 
 
