@@ -127,6 +127,11 @@ def untriggered(connection: Connection) -> list[str]:
     return dialects.of(connection).untriggered(connection)
 
 
+def unlogged(connection: Connection) -> list[str]:
+    """Name the tables that PostgreSQL empties after a crash, so that entries are lost or come twice."""
+    return dialects.of(connection).unlogged(connection)
+
+
 def _missing(connection: Connection) -> list[str]:
     """Name the missing tables, views and columns, and the missing parts of the dialect."""
     dialect = dialects.of(connection)
