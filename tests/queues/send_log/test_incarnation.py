@@ -11,6 +11,7 @@ from queues.database.tables.site import branches
 from queues.database.tables.ticks import ticks
 from queues.errors import OtherIncarnationError, TrimmedError
 from queues.positions import PgSnapshot, Visibility
+from queues.send_log import unordered
 from queues.send_log.port import TickLimits
 from tests.leading import lead
 from tests.queues.reading import Reader
@@ -74,6 +75,21 @@ def test_a_promoted_replica_continues_the_log_on_a_new_branch(
     assert row.payload == b"2"
     assert reader.groups[-1].tick.branch == branch != reader.groups[0].tick.branch
     assert [len(rows) for rows in reader.log.read(TOKYO, [group.tick for group in reader.groups])] == [1, 1]
+
+
+def test_a_publication_of_all_tables_stops_neither_a_restored_database_nor_unordered_entries(
+    site: Engine, lease: Lease, reader: Reader, dialect: str
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has no publications")
+    transmit(site, b"restored")
+    reader.drain()
+    with site.begin() as connection:
+        connection.execute(update(branches).values(incarnation="another system/00000001/5"))
+        connection.execute(text("CREATE PUBLICATION everything FOR ALL TABLES"))
+    adopt(site, lease)
+    assert unordered.send(site) == 0
+    assert unordered.drop(site) == 0
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first tick", "later tick"])
