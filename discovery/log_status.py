@@ -50,6 +50,7 @@ class LogStatus:
 
     `waiting` counts committed entries in no tick yet, up to `queues.counts.COUNTED`. `last_tick_us` is None without a
     tick. `trim_blockers` are transactions of others that use tables of the log for minutes (PostgreSQL only).
+    `unlogged` are all tables of lrq that a crash empties (PostgreSQL only).
     """
 
     branch: str
@@ -60,6 +61,7 @@ class LogStatus:
     ordering: OrderingStatus = OrderingStatus()
     unknown: tuple[UnknownStatus, ...] = ()
     trim_blockers: tuple[TrimBlocker, ...] = ()
+    unlogged: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `log`."""
@@ -72,4 +74,5 @@ class LogStatus:
             **self.ordering.as_json(),
             "unknown_destinations": [each.as_json() for each in self.unknown],
             "trim_blockers": [each._asdict() for each in self.trim_blockers],
+            "unlogged": list(self.unlogged),
         }

@@ -16,7 +16,7 @@ from discovery.site_status import SiteStatus
 from discovery.snapshot_reads import read_snapshots
 from queues.browse.send_log import waiting
 from queues.clock import now_us
-from queues.database import leases
+from queues.database import leases, schema
 from queues.database.followers import standby_facts
 from queues.database.migrations import require
 from queues.database.servers import view_of
@@ -59,6 +59,7 @@ def read_status(engine: Engine) -> SiteStatus:
                 ordering=read_ordering(connection),
                 unknown=read_unknown(connection),
                 trim_blockers=tuple(segment_reads(connection).blockers(connection)),
+                unlogged=tuple(schema.unlogged(connection)),
             ),
             sessions=read_sessions(connection, rows, recent, trimmed, view),
             snapshots=read_snapshots(connection),

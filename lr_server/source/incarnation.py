@@ -2,10 +2,13 @@
 
 A promotion keeps transaction ids and rows. So the log continues on a new branch, and negotiation finds the end of each
 sink's common history. A dump and restore begins new transaction ids, so the visibility of older ticks is void. Then
-the log begins again after all restored entries, and every session is rebuilt.
+the log begins again after all restored entries, and every session is rebuilt. The same holds after `pg_resetwal`
+has put the transaction ids back.
 
 See docs/design.md, "Incarnations".
 """
+
+from typing import Final
 
 from sqlalchemy import Engine
 
@@ -14,10 +17,18 @@ from queues.database.leases import Lease
 from queues.database.servers import renumber
 from queues.database.transactions import reading, writing
 from queues.lineage import timeline_of
+from queues.logs import logger
 from queues.send_log.branches import begin_branch, newest_branch, void_restored
+from queues.send_log.postgresql.incarnation_check import ids_went_back
 from queues.send_log.postgresql.inherited import inherited_since
 from queues.send_log.postgresql.windows import NOTHING
 from queues.send_log.reads import newest_tick
+
+log = logger("lrq.incarnation")
+_IDS_WENT_BACK: Final = (
+    "the transaction ids of the cluster went back, as after pg_resetwal: "
+    "the log begins again, and each site gets a snapshot"
+)
 
 
 def adopt(engine: Engine, lease: Lease) -> str:
@@ -27,11 +38,14 @@ def adopt(engine: Engine, lease: Lease) -> str:
         leases.check(connection, lease)
         last = newest_branch(connection)
         now = dialects.of(connection).incarnation(connection)
-        if now == last.incarnation:
-            return last.branch
         newest = newest_tick(connection)
+        went_back = ids_went_back(connection, newest)
+        if now == last.incarnation and not went_back:
+            return last.branch
+        if went_back:
+            log.warning("the log begins again", reason=_IDS_WENT_BACK)
         end = newest.end_seq if newest else last.start_seq
-        is_restored = _cluster(now) != _cluster(last.incarnation)
+        is_restored = went_back or _cluster(now) != _cluster(last.incarnation)
         inherited = NOTHING if is_restored else inherited_since(connection, newest, timeline_of(last.incarnation))
         branch = begin_branch(connection, last.number + 1, end, now, str(inherited))
         renumber(connection)

@@ -1,13 +1,13 @@
 """Describe the troubles of a site in sentences. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from discovery.log_status import OrderingStatus, UnknownStatus
 from discovery.receive_status import FailureStatus, ReceiveQueueStatus
 from discovery.session_status import STALL_SECONDS, ReplicasStatus, SessionStatus
 from discovery.site_status import SiteStatus
 from lr_server.protocol.negotiation import without_provider
-from lrq.cli.words import SERVE, duration, number, plural, some
+from lrq.cli.words import LOGGED_AGAIN, SERVE, duration, emptied_by_a_crash, number, plural, some
 from queues.leadership import TopologyFacts
 from queues.names import ClientName
 from queues.send_log.trim_blockers import TrimBlocker, long_ones
@@ -35,6 +35,7 @@ def troubles(status: SiteStatus) -> list[str]:
         *_replicas(status),
         *unordered(status.log.ordering),
         *unknown(status.log.unknown),
+        *_unlogged(status.log.unlogged),
         *blocked_trim(long_ones(status.log.trim_blockers)),
         *_sessions(status),
         *_unprovided(status),
@@ -132,6 +133,11 @@ def unordered(ordering: OrderingStatus) -> Iterator[str]:
                 f"{plural(each.dropped, 'entry', 'entries')} of {each.client} were trimmed and never sent: "
                 "request snapshots, then run `lrq trim --drop-unordered`"
             )
+
+
+def _unlogged(tables: Sequence[str]) -> Iterator[str]:
+    if tables:
+        yield f"{emptied_by_a_crash(tables)}: run `{LOGGED_AGAIN.format(tables[0])}`, the same for the others"
 
 
 def blocked_trim(blockers: Iterable[TrimBlocker]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from queues.errors import ConfigurationError, NotInitializedError, SchemaMismatc
 from queues.names import SiteId
 
 #: The schema that this software needs: the newest revision in `alembic/versions`.
-SCHEMA: Final = "0028"
+SCHEMA: Final = "0029"
 #: The schema of the oldest lrq that can use these tables.
 OLDEST_SCHEMA: Final = "0027"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.
@@ -125,6 +125,11 @@ def untriggered(connection: Connection) -> list[str]:
     `DISABLE TRIGGER ALL` disables the trigger. `ENABLE TRIGGER ALL` does not restore its mode ALWAYS.
     """
     return dialects.of(connection).untriggered(connection)
+
+
+def unlogged(connection: Connection) -> list[str]:
+    """Name the tables that PostgreSQL empties after a crash, so that entries are lost or come twice."""
+    return dialects.of(connection).unlogged(connection)
 
 
 def _missing(connection: Connection) -> list[str]:

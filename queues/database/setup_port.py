@@ -101,6 +101,10 @@ class Setup(Protocol):
         """Name the segments of the send log on which the ordering trigger does not always fire."""
         ...
 
+    def unlogged(self, connection: Connection) -> list[str]:
+        """Name the tables of lrq that the database empties after a crash."""
+        ...
+
     def incarnation(self, connection: Connection) -> str:
         """Return a text that changes when the database is restored, promoted or copied: see `lrq_branches`."""
         ...

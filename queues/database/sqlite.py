@@ -248,6 +248,10 @@ class SqliteDialect(SqliteCuts):
         """Return an empty list: SQLite's ids are in the order of commits without a trigger."""
         return []
 
+    def unlogged(self, connection: Connection) -> list[str]:  # noqa: ARG002
+        """Return an empty list: SQLite has no such tables."""
+        return []
+
     def incarnation(self, connection: Connection) -> str:  # noqa: ARG002
         """Return a constant: a file cannot detect that it is a copy; the sites compare headers instead."""
         return "file"

@@ -15,7 +15,7 @@ from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
 from lrq.cli.views.status_tables import owner_words
-from lrq.cli.words import SERVE, plural
+from lrq.cli.words import LOGGED_AGAIN, SERVE, emptied_by_a_crash, plural
 from queues.clock import now_us
 from queues.database import dialects, schema, servers, urls
 from queues.database.server_rights import missing_rights
@@ -86,7 +86,10 @@ def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
 
 def _whole(engine: Engine) -> Iterator[Finding]:
     with reading(engine) as connection:
-        without = schema.untriggered(connection)
+        without, unlogged = schema.untriggered(connection), schema.unlogged(connection)
+    if unlogged:
+        cure = f"{LOGGED_AGAIN.format(unlogged[0])}, the same for the others"
+        yield problem("durability", emptied_by_a_crash(unlogged), cure)
     if without:
         yield problem(
             "ordering",

@@ -148,6 +148,10 @@ class PostgresqlSetup:
         firing = set(connection.execute(_ALWAYS_FIRING).scalars())
         return sorted(set(connection.execute(_SEGMENTS).scalars()) - firing)
 
+    def unlogged(self, connection: Connection) -> list[str]:
+        """Look for tables after `ALTER TABLE … SET UNLOGGED`."""
+        return list(connection.execute(_UNLOGGED).scalars())
+
     def incarnation(self, connection: Connection) -> str:
         """Return the system identifier, the timeline and the number of the database."""
         identity = "0/0"
@@ -221,6 +225,11 @@ _ALWAYS_FIRING: Final = text(
 )
 _SEGMENTS: Final = text(
     "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = to_regclass('lrq_log_entries')"
+)
+_UNLOGGED: Final = text(
+    "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relnamespace = c.relnamespace"
+    r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p')"
+    " AND c.relpersistence = 'u' ORDER BY c.relname"
 )
 _HELPER_FIRES: Final = text(
     "SELECT 1 FROM pg_trigger WHERE tgname = 'lrq_sequence_commit' AND tgenabled = 'A'"

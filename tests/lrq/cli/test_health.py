@@ -132,6 +132,16 @@ def test_unordered_entries_and_a_trigger_that_is_off_are_trouble():
     }
 
 
+def test_tables_that_a_crash_empties_are_trouble():
+    log = a_log(unlogged=("lrq_log_entries_0", "lrq_receive_marks"))
+    (sentence,) = troubles(a_site(log=log))
+    assert sentence == (
+        "a crash of PostgreSQL empties the unlogged lrq_log_entries_0 and lrq_receive_marks, so entries would be lost "
+        "or come twice: run `ALTER TABLE lrq_log_entries_0 SET LOGGED`, the same for the others"
+    )
+    assert log.as_json()["unlogged"] == ["lrq_log_entries_0", "lrq_receive_marks"]
+
+
 UNKNOWN = UnknownStatus(ClientName("policy"), SiteId("tokio"), 2, more=False, oldest_seconds=90.0, dropped=0)
 
 

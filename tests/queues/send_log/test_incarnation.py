@@ -8,7 +8,10 @@ from queues.database import servers
 from queues.database.leases import Lease
 from queues.database.tables.log import log_commits, log_entries
 from queues.database.tables.site import branches
+from queues.database.tables.ticks import ticks
 from queues.errors import OtherIncarnationError, TrimmedError
+from queues.positions import PgSnapshot, Visibility
+from queues.send_log import unordered
 from queues.send_log.port import TickLimits
 from tests.leading import lead
 from tests.queues.reading import Reader
@@ -74,6 +77,21 @@ def test_a_promoted_replica_continues_the_log_on_a_new_branch(
     assert [len(rows) for rows in reader.log.read(TOKYO, [group.tick for group in reader.groups])] == [1, 1]
 
 
+def test_a_publication_of_all_tables_stops_neither_a_restored_database_nor_unordered_entries(
+    site: Engine, lease: Lease, reader: Reader, dialect: str
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has no publications")
+    transmit(site, b"restored")
+    reader.drain()
+    with site.begin() as connection:
+        connection.execute(update(branches).values(incarnation="another system/00000001/5"))
+        connection.execute(text("CREATE PUBLICATION everything FOR ALL TABLES"))
+    adopt(site, lease)
+    assert unordered.send(site) == 0
+    assert unordered.drop(site) == 0
+
+
 @pytest.mark.parametrize("is_first", [True, False], ids=["first tick", "later tick"])
 def test_no_tick_is_taken_in_an_incarnation_that_no_server_has_adopted(
     site: Engine, lease: Lease, reader: Reader, dialect: str, is_first: bool
@@ -98,3 +116,36 @@ def test_no_tick_is_taken_in_an_incarnation_that_no_server_has_adopted(
     group = log.take_tick(lease, last)
     assert group is not None
     assert [row.payload for row in group.rows or ()] == [b"2"]
+
+
+def test_the_log_begins_again_after_the_transaction_ids_went_back(
+    site: Engine, lease: Lease, reader: Reader, dialect: str
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has no transaction ids")
+    transmit(site, b"ticked")
+    reader.drain()
+    (before,) = reader.groups
+    # `pg_resetwal -e` changes the epoch only: the rows stay, and the ids of the log are ones of the future.
+    ahead = 5 * 2**32
+    mark = str(Visibility(window=PgSnapshot(ahead, ahead, frozenset())))
+    with site.begin() as connection:
+        connection.execute(update(ticks).values(mark=mark))
+        connection.execute(update(log_entries).values(xid=log_entries.c.xid + ahead))
+        connection.execute(update(log_commits).values(xid=log_commits.c.xid + ahead))
+    site.dispose()  # the program needs a stopped cluster, so all connections have ended
+    last = reader.log.bounds().newest
+    assert last is not None
+    with pytest.raises(OtherIncarnationError):
+        Reader(site, lease).log.take_tick(lease, last)
+    assert adopt(site, lease) != before.tick.branch
+    transmit(site, b"new")
+    successor = Reader(site, lease)
+    newest = successor.log.bounds().newest
+    assert newest is not None
+    group = successor.log.take_tick(lease, newest)
+    assert group is not None
+    assert [row.payload for row in group.rows or ()] == [b"new"]
+    with pytest.raises(TrimmedError):
+        successor.log.ticks_after(1, TickLimits())
+    assert adopt(site, lease) == group.tick.branch

@@ -274,6 +274,18 @@ def test_a_trigger_that_is_off_is_told_with_its_cure(lrq: Command, site: Engine)
     assert "ENABLE ALWAYS TRIGGER lrq_sequence_commit" in found.problem("ordering")
 
 
+def test_a_table_that_a_crash_empties_is_told_with_its_cure(lrq: Command, site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite has no unlogged tables")
+    with site.begin() as connection:
+        connection.execute(text("ALTER TABLE lrq_log_entries_3 SET UNLOGGED"))
+        connection.execute(text("ALTER TABLE lrq_receive_marks SET UNLOGGED"))
+    found = Examined(lrq, "--database", url_of(site), "--site", "paris")
+    assert found.problem("durability").endswith("ALTER TABLE lrq_log_entries_3 SET LOGGED, the same for the others")
+    told = lrq("status", "--json", "--database", url_of(site)).json["log"]["unlogged"]
+    assert told == ["lrq_log_entries_3", "lrq_receive_marks"]
+
+
 # --- peers ----------------------------------------------------------------------------------------------------
 
 
