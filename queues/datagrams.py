@@ -9,16 +9,20 @@ from functools import cache
 
 def send(name: str, content: bytes = b"") -> None:
     """Send *content* to the receiver with *name*, if there is one (3 µs)."""
-    sender = _sender()
-    if sender is not None:
-        # An error means: no receiver, or a full buffer.
-        with suppress(OSError):
+    # An error means: no receiver, a full buffer, no free file descriptor, or a sandbox without such sockets. The caller
+    # has written its entries already, so an error here must not fail the call.
+    with suppress(OSError):
+        sender = _sender()
+        if sender is not None:
             sender.sendto(content, _address(name))
 
 
 def receiver(name: str) -> socket.socket | None:
-    """Return a socket for the datagrams to *name*; None if another process has the name, or there are no datagrams."""
-    made = _socket()
+    """Return a socket for the datagrams to *name*; None if another process has the name, or no socket can be had."""
+    try:
+        made = _socket()
+    except OSError:
+        return None
     if made is None:
         return None
     try:

@@ -1,6 +1,7 @@
 """Refuse to work in a SQLite file that was replaced or removed beneath its open connections.
 
-Such a connection goes on in a file without a name, and all its commits are lost with its process.
+Such a connection goes on in a file without a name, and all its commits are lost with its process. A removed `-wal` or
+`-shm` does the same, and other processes then write the same places of the database.
 """
 
 import os
@@ -11,43 +12,54 @@ from typing import Any, Final
 from sqlalchemy import Engine, event
 
 _OPENED: Final = "lrq_file"
+#: The files beside a database in WAL mode. SQLite removes them only with the last connection.
+_COMPANIONS: Final = ("-wal", "-shm")
+
+_Identity = tuple[int, int] | None
 
 
 class _Watch:
-    """Remembers which file each connection of one engine has opened."""
+    """Remembers which files each connection of one engine has opened."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file.absolute()
+        self._file = str(file.absolute())
+        # SQLite follows symbolic links before it names the companions.
+        real = os.path.realpath(self._file)
+        self._companions = [f"{real}{suffix}" for suffix in _COMPANIONS]
         # New connections are refused too: a copy may not be complete yet, and this process knows the state of before.
-        self._is_replaced = False
+        self._replaced: str | None = None
 
     def connecting(self, *_: Any) -> None:  # noqa: ANN401 - the arguments of the event
-        if self._is_replaced:
-            raise self._error()
+        self._refuse()
 
     def opened(self, _connection: object, entry: Any) -> None:  # noqa: ANN401 - as above
-        entry.info[_OPENED] = self._identity()
+        found = {each: _identity(each) for each in self._companions}
+        # The connection that creates a database gets the companions only later.
+        entry.info[_OPENED] = {self._file: _identity(self._file)} | {name: each for name, each in found.items() if each}
 
     def used(self, _connection: object, entry: Any, _proxy: object) -> None:  # noqa: ANN401 - as above
-        if self._is_replaced or entry.info.get(_OPENED) != self._identity():
-            self._is_replaced = True
-            raise self._error()
+        for name, opened in entry.info[_OPENED].items():
+            if self._replaced is None and _identity(name) != opened:
+                self._replaced = name
+        self._refuse()
 
-    def _identity(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._file)
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
+    def _refuse(self) -> None:
+        if self._replaced is not None:
+            raise sqlite3.OperationalError(
+                f"{self._replaced} was replaced or removed while this process worked with it: start the process again"
+            )
 
-    def _error(self) -> sqlite3.OperationalError:
-        return sqlite3.OperationalError(
-            f"{self._file} was replaced or removed while this process worked with it: start the process again"
-        )
+
+def _identity(file: str) -> _Identity:
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def watch_file(engine: Engine, file: Path) -> None:
-    """Let *engine* refuse connections once *file*, its database, is another file than the one that it has opened."""
+    """Let *engine* refuse connections once *file* or a companion is another file than the one that it has opened."""
     watch = _Watch(file)
     event.listen(engine, "do_connect", watch.connecting)
     event.listen(engine, "connect", watch.opened)

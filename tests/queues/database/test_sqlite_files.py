@@ -60,3 +60,32 @@ def test_a_removed_file_is_not_made_anew(paris: Engine, file: Path) -> None:
         with pytest.raises(StoreUnavailableError, match="start the process again"), writing(paris):
             pass
     assert not file.exists()
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_process_stops_once_a_companion_of_its_file_is_removed(
+    paris: Engine, file: Path, tmp_path: Path, suffix: str, is_link: bool
+) -> None:
+    if is_link:
+        (tmp_path / "link.db").symlink_to(file)
+    with writing(paris):
+        pass
+    engine = queues.create_engine(f"sqlite:///{tmp_path / 'link.db' if is_link else file}")
+    with writing(engine):
+        pass
+    Path(f"{file}{suffix}").unlink()
+    for _ in range(3):
+        with pytest.raises(StoreUnavailableError, match=f"paris.db{suffix} was replaced or removed"), writing(engine):
+            pass
+    engine.dispose()
+
+
+def test_a_process_goes_on_while_others_open_and_close_its_file(paris: Engine, file: Path) -> None:
+    for _ in range(3):
+        with closing(sqlite3.connect(file)) as other:
+            other.execute("UPDATE lrq_site SET site_id = site_id")
+            other.commit()
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with writing(paris):
+            pass
