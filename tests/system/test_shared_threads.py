@@ -69,7 +69,7 @@ def test_an_idle_session_gives_its_threads_back_and_a_busy_one_gets_some(
     monkeypatch.setattr(stream_threads, "IDLE_SECONDS", 1.0)
     (endpoint,) = world.server("tokyo").endpoints
     recorder = world.subscribe("tokyo")
-    paris = world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log", stall_seconds=2.0)
+    paris = world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log", stall_seconds=10.0)
     sent: list[bytes] = []
 
     def transmit() -> None:
