@@ -15,7 +15,7 @@ from lr_server.ring.edge import RingParcel
 from lr_server.ring.look import look_at, open_channel
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.tick_codec import decode_tick
-from lr_server.ring.ticks_under_way import CarriedTicks, TicksUnderWay, note_loss, note_write
+from lr_server.ring.ticks_under_way import CarriedTicks, TicksUnderWay, carried_by, note_loss, note_write
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import ConfigurationError, PeerUnreachableError, TrimmedError, first_line
 from queues.logs import logger
@@ -84,9 +84,9 @@ class RingLink:
         with self._entry:
             if self._under_way.has(parcel.message, now):
                 return
-            carried = self._under_way.entered(parcel.message, size, now)
-            if not self._box.put(_Waiting(parcel, carried), size):
-                note_loss(carried)
+            carried = carried_by(parcel.message, size, now)
+            if self._box.put(_Waiting(parcel, carried), size) and carried is not None:
+                self._under_way.entered(carried)
 
     def pull(self, after: int) -> list[TickContent]:
         """Return the next ticks of the other member.

@@ -3,7 +3,6 @@
 A leader repeats unanswered ticks with each sign of life. On a slow line each repeat would stand behind the ones before.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,31 +35,34 @@ class TicksUnderWay:
     """
 
     def __init__(self) -> None:
-        self._carried: deque[CarriedTicks] = deque()
+        self._carried: list[CarriedTicks] = []
+
+    def __len__(self) -> int:
+        """The number of messages that were under way at the last look, and of later ones."""
+        return len(self._carried)
 
     def has(self, message: RingMessage, now: float) -> bool:
         """Return whether *message* repeats ticks whose first one is under way."""
-        while self._carried and self._carried[0].until <= now:
-            self._carried.popleft()
+        self._carried = [each for each in self._carried if now < each.until]
         if not isinstance(message, Append) or not message.ticks:
             return False
         first, generation = message.ticks[0].seq, message.generation
-        return any(
-            each.generation == generation and each.first <= first <= each.last and now < each.until
-            for each in self._carried
-        )
+        return any(each.generation == generation and each.first <= first <= each.last for each in self._carried)
 
-    def entered(self, message: RingMessage, size: int, now: float) -> CarriedTicks | None:
-        """Return the note of a message of *size* bytes that waits for its write; None if it has no ticks."""
-        if not isinstance(message, Append) or not message.ticks:
-            return None
-        carried = CarriedTicks(message.generation, message.ticks[0].seq, message.ticks[-1].seq, size, now)
+    def entered(self, carried: CarriedTicks) -> None:
+        """Note a message that waits for its write."""
         self._carried.append(carried)
-        return carried
 
     def clear(self) -> None:
         """Forget all messages: the connection was lost."""
         self._carried.clear()
+
+
+def carried_by(message: RingMessage, size: int, now: float) -> CarriedTicks | None:
+    """Return the note of a message of *size* bytes that enters now; None if it has no ticks."""
+    if not isinstance(message, Append) or not message.ticks:
+        return None
+    return CarriedTicks(message.generation, message.ticks[0].seq, message.ticks[-1].seq, size, now)
 
 
 def note_write(carried: CarriedTicks | None, now: float) -> None:

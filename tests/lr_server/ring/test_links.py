@@ -1,4 +1,4 @@
-"""The end of a connection to another member ends all waits."""
+"""A link to another member: its end ends all waits, and a slow line carries each tick once."""
 
 import secrets
 import threading

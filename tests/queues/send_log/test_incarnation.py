@@ -18,6 +18,20 @@ from tests.queues.reading import Reader
 from tests.queues.send_log.transmitting import TOKYO, transmit
 
 
+def branch_that_begins_again(site: Engine, lease: Lease) -> str:
+    """Transmit a new entry, which alone must be in the next tick; return the branch of that tick."""
+    transmit(site, b"new")
+    successor = Reader(site, lease)
+    last = successor.log.bounds().newest
+    assert last is not None
+    group = successor.log.take_tick(lease, last)
+    assert group is not None
+    assert [row.payload for row in group.rows or ()] == [b"new"]
+    with pytest.raises(TrimmedError):
+        successor.log.ticks_after(1, TickLimits())
+    return group.tick.branch
+
+
 def test_the_branch_stays_while_the_incarnation_is_the_same(site: Engine, lease: Lease, reader: Reader) -> None:
     transmit(site, b"1")
     before = adopt(site, lease)
@@ -38,16 +52,7 @@ def test_a_restored_copy_begins_a_branch_after_all_restored_entries(
         connection.execute(update(log_commits).values(xid=log_commits.c.xid + 1_000_000))
         connection.execute(update(branches).values(incarnation="another system/00000001/5"))
     branch = adopt(site, lease)
-    transmit(site, b"new")
-    successor = Reader(site, lease)
-    last = successor.log.bounds().newest
-    assert last is not None
-    group = successor.log.take_tick(lease, last)
-    assert group is not None
-    assert [row.payload for row in group.rows or ()] == [b"new"]
-    assert group.tick.branch == branch != reader.groups[0].tick.branch
-    with pytest.raises(TrimmedError):
-        successor.log.ticks_after(1, TickLimits())
+    assert branch_that_begins_again(site, lease) == branch != reader.groups[0].tick.branch
     with site.connect() as connection:
         assert connection.execute(text("SELECT branch FROM lrq_site")).scalar_one() == branch
 
@@ -139,13 +144,4 @@ def test_the_log_begins_again_after_the_transaction_ids_went_back(
     with pytest.raises(OtherIncarnationError):
         Reader(site, lease).log.take_tick(lease, last)
     assert adopt(site, lease) != before.tick.branch
-    transmit(site, b"new")
-    successor = Reader(site, lease)
-    newest = successor.log.bounds().newest
-    assert newest is not None
-    group = successor.log.take_tick(lease, newest)
-    assert group is not None
-    assert [row.payload for row in group.rows or ()] == [b"new"]
-    with pytest.raises(TrimmedError):
-        successor.log.ticks_after(1, TickLimits())
-    assert adopt(site, lease) == group.tick.branch
+    assert branch_that_begins_again(site, lease) == adopt(site, lease)
