@@ -12,7 +12,7 @@ from lr_client.producer.encoding import AnyMessage, ProcessIdentity, answer_of, 
 from lr_client.producer.failures import error_of
 from lr_client.producer.late_outcomes import LateOutcomes
 from lr_client.producer.line_patience import LinePatience
-from lr_client.producer.machine import Reaction, StreamPhase
+from lr_client.producer.machine import Reaction
 from lr_client.producer.owner import ProducerOwner
 from lr_client.producer.requests import QUESTION, PendingRequest
 from lr_client.producer.setup import MAX_IN_FLIGHT, ProducerSetup
@@ -195,9 +195,8 @@ class RequestDesk(Generic[Waiting]):
         return reaction
 
     def _take(self, answer: Accepted | Declined) -> Reaction:
-        is_request = self.machine.phase is StreamPhase.READY
         reaction = self.machine.answered(answer)
-        if is_request and isinstance(answer, Accepted) and not reaction.ends:
+        if self.machine.has_stored and isinstance(answer, Accepted) and not reaction.ends:
             self.setup.order.succeeded()
             self._patience.stored()
         self.tell(reaction.outcomes)

@@ -1,7 +1,8 @@
 """The decisions of a producer: numbers, repeats, refusals. Pure: no clock, no network, no thread.
 
 1. A request gets its number when it is written for the first time, in the order of submission, without gaps.
-2. Each stream begins with the question for the last number stored. Then all numbered requests are written again.
+2. Each stream begins with the question for the last number stored. The answer tells which requests in doubt are stored,
+   and the place of the last one. Then all other numbered requests are written again.
 3. A request is in doubt once a stream has ended without its answer. A request in doubt keeps its number until it is
    answered.
    So no other request ever takes the number of one that may be stored.
@@ -9,8 +10,7 @@
    A server stores in order, so no request behind the refused one was stored. If the refused one is in doubt, it may
    have been stored before. Then all requests on the stream are in doubt.
 5. After a refusal for good, the request fails, and all requests behind it are dropped: order is never changed.
-6. A number at or below the last one stored is stored: no later refusal changes that.
-7. If the last number falls below an answered one, the site has lost its history. If the last number is above all
+6. If the last number falls below an answered one, the site has lost its history. If the last number is above all
    numbers that were written, another process uses the name. So it is with a refusal TAKEN. Each ends the producer.
 
 The requests in doubt are always the first ones of those with numbers. An outcome is told for every request; for one
@@ -82,7 +82,8 @@ class ProducerMachine:
         self.trouble = (_NO_ANSWER, DeclineKind.UNSPECIFIED)
         self.questions: list[int] = []
         self._written = 0
-        self._has_stored = False
+        #: Whether the present or last stream has told that a request is stored.
+        self.has_stored = False
 
     def has_work(self) -> bool:
         """Return whether a stream is needed: a request is awaited, or a question."""
@@ -101,7 +102,7 @@ class ProducerMachine:
         """Begin a stream."""
         self.phase = StreamPhase.OPENED
         self._written = 0
-        self._has_stored = False
+        self.has_stored = False
 
     def next_write(self) -> PendingRequest | None:
         """Return the next request to write; `QUESTION` for the question, None if nothing is to be written now."""
@@ -132,7 +133,7 @@ class ProducerMachine:
         """Take the next answer of the stream."""
         match self.phase, answer:
             case StreamPhase.ASKING, Accepted():
-                return self._learned(answer.sequence)
+                return self._learned(answer)
             case StreamPhase.ASKING, Declined():
                 return self._question_declined(answer)
             case StreamPhase.READY, _ if self._written and self.requests.numbered[0].number == answer.sequence:
@@ -151,7 +152,7 @@ class ProducerMachine:
 
     def finished(self) -> Reaction:
         """Take the end of a stream by the server: no failure if the stream was idle or has stored."""
-        is_failure = self.has_work() and not self._has_stored
+        is_failure = self.has_work() and not self.has_stored
         return replace(self.lost("the server has ended the stream"), is_failure=is_failure)
 
     def lost(self, reason: str) -> Reaction:
@@ -174,20 +175,15 @@ class ProducerMachine:
         for each in self.requests.numbered:
             if each.key == key and each.is_awaited:
                 each.is_awaited = False
-                return self._unanswered(each, reason)
+                return _unknown(each, reason)
         return None
-
-    def _unanswered(self, request: PendingRequest, reason: str) -> RequestOutcome:
-        if self.last_stored is not None and request.number <= self.last_stored:
-            request.is_told = True
-            return RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
-        return RequestOutcome(request.key, RequestFailure(FailureCause.UNKNOWN, request.number, reason))
 
     def _highest(self) -> int:
         return self.requests.numbered[-1].number if self.requests.numbered else self.last_stored or 0
 
-    def _learned(self, last: int) -> Reaction:
-        """Take the last number stored, the answer to the question."""
+    def _learned(self, answer: Accepted) -> Reaction:
+        """Take the answer to the question: the last number stored, and its place."""
+        last = answer.sequence
         if last > HIGHEST - self.requests.max_requests:
             return self.lost(f"the server says that number {last} is stored, which no site stores")
         if self.last_stored is not None:
@@ -202,13 +198,25 @@ class ProducerMachine:
         self.phase = StreamPhase.READY
         self.last_stored = last
         self.first_number = self.first_number or last + 1
-        numbered, told = self.requests.numbered, list[RequestOutcome]()
-        while numbered and numbered[0].number <= last and not numbered[0].is_awaited:
-            request = self.requests.pop_first()
-            told.append(RequestOutcome(request.key, Produced(request.number, ORIGIN, "")))
+        told = self._shown_as_stored(Produced(last, answer.position, answer.token))
         told += [RequestOutcome(key, Produced(last, ORIGIN, "")) for key in self.questions]
         self.questions.clear()
         return Reaction(tuple(told))
+
+    def _shown_as_stored(self, last: Produced) -> list[RequestOutcome]:
+        """End the requests up to *last*: a repeat would not tell the places of the others either."""
+        numbered, told = self.requests.numbered, list[RequestOutcome]()
+        while numbered and numbered[0].number <= last.sequence:
+            request = self.requests.pop_first()
+            done = last if request.number == last.sequence else Produced(request.number, ORIGIN, "")
+            told.append(RequestOutcome(request.key, done))
+        if told:
+            self._stored_some()
+        return told
+
+    def _stored_some(self) -> None:
+        self.has_stored = True
+        self.trouble = (_NO_ANSWER, DeclineKind.UNSPECIFIED)
 
     def _question_declined(self, answer: Declined) -> Reaction:
         if answer.kind in PASSING or answer.kind is DeclineKind.GAP:
@@ -221,7 +229,7 @@ class ProducerMachine:
         for each in self.requests.numbered:
             if each.is_awaited:
                 each.is_awaited = False
-                failed.append(self._unanswered(each, answer.reason))
+                failed.append(_unknown(each, answer.reason))
         self.questions.clear()
         self.requests.forget_waiting()
         return Reaction(tuple(failed), ends=True, reason=answer.reason, is_failure=True)
@@ -229,9 +237,8 @@ class ProducerMachine:
     def _stored(self, answer: Accepted) -> Reaction:
         request = self.requests.pop_first()
         self._written -= 1
-        self._has_stored = True
+        self._stored_some()
         self.last_stored = max(self.last_stored or 0, request.number)
-        self.trouble = (_NO_ANSWER, DeclineKind.UNSPECIFIED)
         done = Produced(request.number, answer.position, answer.token)
         return Reaction((RequestOutcome(request.key, done),))
 
@@ -245,12 +252,6 @@ class ProducerMachine:
             return self._refused_for_now(answer)
         if answer.kind is DeclineKind.TAKEN:
             return self._ended(FailureCause.TAKEN, answer.reason)
-        if answer.sequence <= known:
-            request = self.requests.pop_first()
-            done = RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
-            self._close(answer.reason, answer.kind)
-            self.requests.doubt()
-            return Reaction((done,), ends=True, reason=answer.reason, is_failure=True)
         refused, *behind = [*self.requests.numbered, *self.requests.waiting]
         dropped = f"request {refused.number} before it was refused: {answer.reason}"
         told = [RequestOutcome(refused.key, _refusal(answer))]
@@ -277,17 +278,18 @@ class ProducerMachine:
         self._close(reason)
         self.end = RequestFailure(cause, reason=reason)
         told = [RequestOutcome(key, self.end) for key in self.questions]
-        told += [RequestOutcome(each.key, self._fate(each, cause, reason)) for each in self.requests.numbered]
+        told += [
+            RequestOutcome(each.key, RequestFailure(cause, each.number, reason)) for each in self.requests.numbered
+        ]
         told += [RequestOutcome(each.key, self.end) for each in self.requests.waiting]
         self.questions.clear()
         self.requests.forget_all()
         return Reaction(tuple(told), ends=True, reason=reason)
 
-    def _fate(self, request: PendingRequest, cause: FailureCause, reason: str) -> Produced | RequestFailure:
-        if cause is FailureCause.TAKEN and request.number <= (self.last_stored or 0):
-            return Produced(request.number, ORIGIN, "")
-        return RequestFailure(cause, request.number, reason)
-
 
 def _refusal(answer: Declined) -> RequestFailure:
     return RequestFailure(FailureCause.REFUSED, answer.sequence, answer.reason, answer.kind)
+
+
+def _unknown(request: PendingRequest, reason: str) -> RequestOutcome:
+    return RequestOutcome(request.key, RequestFailure(FailureCause.UNKNOWN, request.number, reason))

@@ -7,17 +7,13 @@ from typing import Final
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """One request until its answer. `number` is 0 before the first write. A caller waits for an awaited one.
-
-    A caller was told that a request with `is_told` is stored, before the stream had its answer.
-    """
+    """One request until its answer. `number` is 0 before the first write. A caller waits for an awaited one."""
 
     key: int
     content: bytes
     number: int = 0
     is_doubtful: bool = False
     is_awaited: bool = True
-    is_told: bool = False
 
 
 #: Written first on each stream: the question for the last number.
@@ -55,7 +51,7 @@ class PendingRequests:
 
     def await_again(self) -> list[int]:
         """Await all requests whose outcome is unknown; return their keys."""
-        again = [each for each in self.numbered if not each.is_awaited and not each.is_told]
+        again = [each for each in self.numbered if not each.is_awaited]
         for each in again:
             each.is_awaited = True
         return [each.key for each in again]

@@ -42,6 +42,8 @@ class SmallServer(IngestServicer):
         self.always: Any = None
         self.leader = ""
         self.streams = 0
+        #: The number of requests that have arrived, without questions.
+        self.arrived = 0
         self.held = threading.Event()
         self.held.set()
         self._threads = ThreadPoolExecutor(80)
@@ -77,21 +79,21 @@ class SmallServer(IngestServicer):
     def _fault(self, request: pb.ProduceRequest) -> Any:
         if not request.sequence:
             return None
+        self.arrived += 1
         return self.faults.popleft() if self.faults else self.always
 
     def _reply(self, request: pb.ProduceRequest, fault: Any) -> pb.ProduceReply:
         with self.log.guard:
             mine = self.log.stored.setdefault((request.client, request.producer), [])
             if not request.sequence:
-                return pb.ProduceReply(sequence=len(mine))
+                return _stored(len(mine)) if mine else pb.ProduceReply()
             if isinstance(fault, int):
                 return self._refused(request, fault)
             if request.sequence > len(mine) + 1:
                 return self._refused(request, Refusal.GAP, len(mine))
             if request.sequence == len(mine) + 1:
                 mine.append(request)
-        position = replication_pb2.Position(branch="b", seq=request.sequence)
-        return pb.ProduceReply(sequence=request.sequence, position=position, token=f"paris/meters/b/{request.sequence}")
+        return _stored(request.sequence)
 
     def _refused(self, request: pb.ProduceRequest, kind: Any, last: int = 0) -> pb.ProduceReply:
         refusal = Refusal(kind=kind, reason=f"refused as {Refusal.Kind.Name(kind)}", last_sequence=last)
@@ -101,6 +103,11 @@ class SmallServer(IngestServicer):
         self.held.set()
         self._server.stop(0).wait()
         self._threads.shutdown()
+
+
+def _stored(sequence: int) -> pb.ProduceReply:
+    position = replication_pb2.Position(branch="b", seq=sequence)
+    return pb.ProduceReply(sequence=sequence, position=position, token=f"paris/meters/b/{sequence}")
 
 
 def _unpacked(messages: Iterator[pb.ProduceRequest]) -> Iterator[pb.ProduceRequest]:

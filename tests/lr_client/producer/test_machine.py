@@ -35,7 +35,7 @@ def reconnect(made: ProducerMachine, last: int):
     made.connected()
     assert made.next_write() is QUESTION
     assert made.next_write() is None, "nothing is written before the answer"
-    return made.answered(Accepted(last))
+    return made.answered(Accepted(last, PLACE, "token") if last else Accepted(0))
 
 
 def numbers(made: ProducerMachine) -> list[tuple[int, int]]:
@@ -55,11 +55,24 @@ def test_a_stored_request_ends_with_its_place_and_token():
     assert (made.requests.count, made.last_stored, made.has_work()) == (0, 1, False)
 
 
-def test_after_a_lost_stream_all_written_requests_are_repeated_with_their_numbers():
-    made = machine(0, 3, written=2)
+def test_after_a_lost_stream_the_requests_that_are_not_stored_are_repeated_with_their_numbers():
+    made = machine(0, 4, written=3)
     assert made.lost("cut").outcomes == ()
     reconnect(made, 1)
-    assert numbers(made) == [(1, 1), (2, 2), (3, 3)]
+    assert numbers(made) == [(2, 2), (3, 3), (4, 4)]
+
+
+def test_a_question_tells_the_place_of_the_last_stored_request_and_ends_those_before():
+    made = machine(4, 4, written=3)
+    made.lost("cut")
+    reaction = reconnect(made, 6)
+    assert reaction.outcomes == (
+        RequestOutcome(1, Produced(5, ORIGIN, "")),
+        RequestOutcome(2, Produced(6, PLACE, "token")),
+    )
+    assert not made.finished().is_failure
+    reconnect(made, 6)
+    assert numbers(made) == [(3, 7), (4, 8)]
 
 
 def test_a_request_in_doubt_keeps_its_number_until_its_answer_and_later_ones_follow():
@@ -81,18 +94,11 @@ def test_a_request_that_was_never_written_is_known_not_to_be_stored():
     assert made.requests.count == 0
 
 
-def test_a_request_that_the_question_shows_as_stored_is_not_unknown():
-    made = machine(0, 1, written=1)
-    made.lost("cut")
-    reconnect(made, 1)
-    assert made.expired(1) == RequestOutcome(1, Produced(1, ORIGIN, ""))
-
-
-def test_a_stored_request_that_is_not_awaited_any_more_is_not_repeated():
+def test_a_question_tells_also_that_a_request_is_stored_which_is_not_awaited_any_more():
     made = machine(0, 2, written=2)
     made.lost("cut")
     made.expired(1)
-    reconnect(made, 1)
+    assert reconnect(made, 1).outcomes == (RequestOutcome(1, Produced(1, PLACE, "token")),)
     assert numbers(made) == [(2, 2)]
 
 
@@ -130,14 +136,13 @@ def test_requests_behind_a_refused_one_in_doubt_may_be_stored_and_keep_their_num
     made = machine(0, 1, written=1)
     made.lost("cut")
     made.requests.submit(2, b"2")
-    reconnect(made, 1)
+    reconnect(made, 0)
     assert numbers(made) == [(1, 1), (2, 2)]
-    # The site has stored request 1 before, so request 2 is the next one.
+    # A late copy of request 1 has arrived, so request 2 is the next one.
     made.answered(Declined(1, DeclineKind.TRANSIENT, "locked"))
     assert made.expired(2) == RequestOutcome(2, RequestFailure(FailureCause.UNKNOWN, 2, "locked"))
-    reconnect(made, 2)
+    assert [each.key for each in reconnect(made, 2).outcomes] == [1, 2]
     assert made.end is None
-    assert numbers(made) == [(1, 1), (2, 2)]
 
 
 def test_a_number_that_was_told_as_unknown_stays_and_so_do_the_ones_before():
@@ -160,18 +165,6 @@ def test_a_refusal_for_good_fails_the_request_and_drops_those_behind(kind: Decli
     made.requests.submit(4, b"4")
     reconnect(made, 4)
     assert numbers(made) == [(4, 5)]
-
-
-@pytest.mark.parametrize("kind", FOR_GOOD)
-def test_a_refusal_does_not_change_that_a_lower_number_is_stored(kind: DeclineKind):
-    made = machine(0, 2, written=2)
-    made.lost("cut")
-    reconnect(made, 1)
-    assert made.next_write()
-    reaction = made.answered(Declined(1, kind, "no"))
-    assert reaction.outcomes == (RequestOutcome(1, Produced(1, ORIGIN, "")),)
-    reconnect(made, 1)
-    assert numbers(made) == [(2, 2)]
 
 
 @pytest.mark.parametrize("kind", FOR_GOOD)
@@ -322,16 +315,6 @@ def test_numbers_that_another_process_has_taken_end_the_producer(in_answer_to: s
         RequestOutcome(2, RequestFailure(FailureCause.TAKEN, 6, "late")),
     )
     assert made.end is not None
-
-
-def test_a_request_that_is_known_to_be_stored_stays_stored_after_another_process_took_the_name():
-    made = machine(4, 2, written=2)
-    made.lost("cut")
-    reconnect(made, 5)
-    assert made.next_write().number == 5
-    reaction = made.answered(Declined(5, DeclineKind.TAKEN, "late"))
-    assert reaction.outcomes[0] == RequestOutcome(1, Produced(5, ORIGIN, ""))
-    assert isinstance(reaction.outcomes[1].result, RequestFailure)
 
 
 def test_the_first_number_of_a_producer_stays_the_one_after_the_first_answer():

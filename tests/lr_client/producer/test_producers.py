@@ -13,7 +13,7 @@ import pytest
 from lr_client import LRMessageWithDestinations
 from lr_client.producer import AsyncProducer, ProducerMessage
 from queues import errors
-from queues.positions import ORIGIN, Position
+from queues.positions import Position
 from tests.lr_client.producer.small_server import MemoryLog, Refusal, SmallServer
 from tests.waiting import eventually
 
@@ -129,8 +129,8 @@ def test_unknown_outcomes_can_be_settled(server: SmallServer, new_producer: Make
 def test_a_lost_answer_of_a_stored_request_is_no_unknown_outcome(server: SmallServer, new_producer: Make):
     server.always = "mute"
     producer = new_producer(server.endpoint)
-    assert producer.send(messages(b"1"), timeout=5.0) == ORIGIN
-    assert server.log.payloads() == [b"1"]
+    assert producer.send(messages(b"1"), timeout=60.0) == Position("b", 1)
+    assert (server.arrived, server.log.payloads()) == (1, [b"1"])
 
 
 @pytest.mark.parametrize(
