@@ -71,6 +71,11 @@ def _rate(recent: Sequence[Taken], counts: Sequence[int]) -> float:
     return sum(counts[1:]) / span if span > 0 else 0.0
 
 
+def longer(wait: float, longest: float) -> float:
+    """Return the wait after one of *wait* seconds that ended without an entry: twice as long, and *longest* at most."""
+    return min(max(2 * wait, SOON), longest)
+
+
 def rest_after(took: float) -> float:
     """Return the seconds until the next save of the sessions after a save of *took* seconds.
 

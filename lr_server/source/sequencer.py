@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from discovery.threads import OnEnded, watched
 from lr_server.feed.feed import LiveFeed
 from lr_server.present_trouble import PresentTrouble
-from lr_server.source.pacing import RECENT, SOON, Taken, may_notify, pause_after
+from lr_server.source.pacing import RECENT, Taken, longer, may_notify, pause_after
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
@@ -27,6 +27,8 @@ from queues.send_log.wakeup import Wakeup
 
 #: After a wakeup or a tick the sequencer looks often for this time, in seconds.
 _HOT = 0.05
+#: The longest wait between two of these looks, in seconds.
+_HOT_WAIT = 0.008
 _RETRY = 0.5
 #: The most rows of a tick whose transactions are counted; a larger tick counts as one transaction a row.
 _FEW_ROWS = 256
@@ -126,7 +128,7 @@ class Sequencer:
 
     def _poll(self, last: Tick | None, commits: LogWatch) -> None:
         hot_until = self._clock.monotonic() + _HOT
-        wait = SOON
+        wait = 0.0
         recent: deque[Taken] = deque(maxlen=RECENT)
         is_busy = False
         while not self._stopping.is_set():
@@ -138,7 +140,7 @@ class Sequencer:
             self.looks += 1
             now = self._clock.monotonic()
             if is_busy:
-                hot_until = now + _HOT
+                hot_until, wait = now + _HOT, 0.0
                 last = found.last
                 recent.append(Taken(now, now - began, found.rows, len(found.sites), found.transactions))
                 is_light = may_notify(recent)
@@ -152,17 +154,16 @@ class Sequencer:
                 # Each transaction notifies the server: no look is needed before the next notification.
                 is_busy, hot_until = False, now
             if now < hot_until:
-                wait = SOON
+                wait = longer(wait, _HOT_WAIT)
             elif commits.is_notified:
                 wait = _LONGEST_REST
             elif commits.wait_for_notify():
                 continue
             else:
-                wait = min(self._idle, wait * 2)
+                wait = longer(wait, self._idle)
             if self._wakeup.wait(wait, *commits.notifiers):
                 # Notifications continue until the next tick ends them: commits until then notify too, at little cost.
-                hot_until = self._clock.monotonic() + _HOT
-                wait = SOON
+                hot_until, wait = self._clock.monotonic() + _HOT, 0.0
 
     def _drain(self, last: Tick | None) -> "_Drained":
         """Take and publish ticks until one is not full."""

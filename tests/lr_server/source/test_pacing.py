@@ -1,10 +1,12 @@
 """The pause before the database is used again."""
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lr_server.source.pacing import LONGEST_REST, RECENT, SOON, Taken, may_notify, pause_after, rest_after
+from lr_server.source.pacing import LONGEST_REST, RECENT, SOON, Taken, longer, may_notify, pause_after, rest_after
 
 _LONGEST = 0.2
 _SECONDS = st.floats(0, 60)
@@ -104,3 +106,8 @@ def test_large_ticks_of_many_transactions_count_with_their_transactions():
 def test_saving_takes_a_tenth_of_the_time_unless_a_save_waited_long(took: float):
     rest = rest_after(took)
     assert rest == LONGEST_REST if 9 * took > LONGEST_REST else took == pytest.approx(0.1 * (took + rest))
+
+
+def test_the_waits_between_looks_without_an_entry_grow_to_the_longest_one():
+    waits = list(accumulate(range(5), lambda wait, _: longer(wait, 7 * SOON), initial=0.0))
+    assert waits == [0.0, SOON, 2 * SOON, 4 * SOON, 7 * SOON, 7 * SOON]
