@@ -78,3 +78,12 @@ def _lines(error: BaseException) -> Iterator[tuple[str, int]]:
 def _trace(error: BaseException) -> str:
     frames = "".join(traceback.format_tb(error.__traceback__, limit=-_FRAMES))
     return f"Traceback (most recent call last):\n{frames}{describe(error)}"
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether Python could read the bytes of *text*, an argument or a path, in the encoding of the locale."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

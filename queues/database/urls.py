@@ -9,6 +9,7 @@ from sqlalchemy.exc import ArgumentError
 from queues.database.dialects import DIALECTS, named, require_driver
 from queues.database.schemas import in_schema, schema_of
 from queues.errors import ConfigurationError
+from queues.words import is_unicode
 
 #: The drivers that SQLAlchemy takes for a URL without one.
 _DEFAULT_DRIVERS: Final = {"postgresql": "psycopg2", "sqlite": "pysqlite"}
@@ -19,6 +20,10 @@ _SHORT_NAME: Final = "postgres"
 
 def parse(text: str) -> URL:
     """Parse the URL of a database and a driver that lrq supports; raise `ConfigurationError` for any other text."""
+    if not is_unicode(text):
+        raise ConfigurationError(
+            "rename the file or its folder, or set LC_ALL=C.UTF-8: the URL has bytes that are not UTF-8"
+        )
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):  # the words of ValueError repeat the text after the host's colon

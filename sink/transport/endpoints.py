@@ -6,6 +6,7 @@ from urllib.parse import quote, urlsplit
 
 from queues.errors import ConfigurationError, InvalidNameError
 from queues.names import SiteId, site_id
+from queues.words import is_unicode
 
 #: The longest path of a Unix socket that every system accepts, in bytes.
 MAX_SOCKET_PATH: Final = 103
@@ -71,6 +72,7 @@ Endpoint = TcpEndpoint | IpcEndpoint | LocalEndpoint
 
 def parse_endpoint(text: str) -> Endpoint:
     """Parse an endpoint; raise `ConfigurationError`, which names the mistake."""
+    _require_unicode(text)
     scheme, separator, rest = text.partition(":")
     if separator and scheme in _OVER_TCP and rest.startswith("//"):
         return tcp_endpoint(text)
@@ -98,6 +100,7 @@ _OVER_TCP: Final = {"tcp": TcpEndpoint, "tls": TlsEndpoint}
 
 def tcp_endpoint(text: str) -> TcpEndpoint:
     """Parse tcp://host:port or tls://host:port; raise `ConfigurationError` if it is malformed."""
+    _require_unicode(text)
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
@@ -110,6 +113,11 @@ def tcp_endpoint(text: str) -> TcpEndpoint:
             f"{text!r} is not an endpoint: write {scheme}://host:port, such as {scheme}://10.0.0.2:7400"
         )
     return _OVER_TCP[parts.scheme](_with_plain_zone(host), port)
+
+
+def _require_unicode(text: str) -> None:
+    if not is_unicode(text):
+        raise ConfigurationError(f"{text!r} is not an endpoint: a name has bytes that are not UTF-8")
 
 
 def _with_plain_zone(host: str) -> str:

@@ -23,6 +23,11 @@ def test_any_other_url_is_refused_without_repeating_it(text: str):
     assert "secret" not in str(refused.value)
 
 
+def test_a_path_that_is_no_text_is_refused_with_the_remedy():
+    with pytest.raises(ConfigurationError, match="rename the file or its folder"):
+        urls.parse("sqlite:////data/\udcff/paris.db")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -56,6 +56,8 @@ def test_a_link_local_address_keeps_its_interface_in_the_form_that_grpc_takes(te
         ("ipc:///" + "x" * 200, "bytes"),
         ("local:", "not a valid site id"),
         ("local:a b", "not a valid site id"),
+        ("tcp://h\udcff:7400", "bytes that are not UTF-8"),
+        ("ipc:///run/h\udcff/lima.sock", "bytes that are not UTF-8"),
     ],
 )
 def test_the_error_for_a_malformed_endpoint_shows_the_right_form(text, words):
