@@ -15,6 +15,7 @@ from lr_server.ring.seat import RingSeat
 from lr_server.ring_roles import RingRoles
 from lr_server.server_endpoints import ServerEndpoints
 from lr_server.site_roles import SiteRoles
+from queues import descriptors
 from queues.database.followers import standby_facts
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError
@@ -77,7 +78,10 @@ class ServerFacts:
         """Return one sentence for each part that cannot do its work now, by the name of the part."""
         source = self._roles.source
         ingest = self._ingest.trouble if self._ingest is not None else ""
-        own = {"ingest": ingest, "topology": self._topology().trouble, "sink": self._writer.trouble}
+        room = descriptors.NO_DESCRIPTOR if descriptors.lack() else ""
+        own = {
+            "ingest": ingest, "topology": self._topology().trouble, "sink": self._writer.trouble, "descriptors": room
+        }  # fmt: skip
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}
 

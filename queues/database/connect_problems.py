@@ -1,4 +1,4 @@
-"""Say in one sentence why a database cannot be opened, with the cure. Pure, but for a look at a file's folder."""
+"""Say in one sentence why a database cannot be opened, with the cure. Pure, but for looks at files."""
 
 import os
 import re
@@ -6,9 +6,11 @@ from typing import Final
 
 from sqlalchemy import URL
 
+from queues import descriptors
 from queues.database import urls
 
 _CORRECT: Final = "correct the database URL"
+_NOT_OPENED: Final = "unable to open database file"
 #: Patterns of the words of libpq and psycopg, with the sentence for each; a server in another language says otherwise.
 #: The first one is a sentence of `queues.database.sqlite_files`.
 _PROBLEMS: Final = (
@@ -34,6 +36,7 @@ _PROBLEMS: Final = (
         r"failed: (?:session is read-only|server is in hot standby mode)",
         "none of the servers in the database URL takes writes now: promote a standby, or start the primary",
     ),
+    (r"could not create socket: Too many open files", descriptors.NO_DESCRIPTOR),
     (
         r'server at "([^"]*)"(?: \([^)]*\))?, port (\d+) failed: Connection refused',
         f"no PostgreSQL listens at {{0}} port {{1}}: start the server, or {_CORRECT}",
@@ -53,7 +56,9 @@ def problem(words: str, url: URL | None = None) -> str | None:
     for pattern, sentence in _PROBLEMS:
         if found := re.search(pattern, words):
             return sentence.format(*found.groups())
-    if words == "unable to open database file" and url is not None:
+    if words == _NOT_OPENED and descriptors.lack():
+        return descriptors.NO_DESCRIPTOR
+    if words == _NOT_OPENED and url is not None:
         return _file_problem(url)
     if words.endswith("Name or service not known") and url is not None:  # psycopg before 3.2.13
         return f"the host {url.host!r} is unknown: {_CORRECT}, or the name service"

@@ -1,9 +1,7 @@
 """Datagrams stay hints in a process that has used all its file descriptors."""
 
-import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -11,6 +9,7 @@ from sqlalchemy import Engine, text
 
 from lr_client import RoutingQueueSenderClient
 from queues import datagrams
+from tests.descriptors import no_free_descriptor
 from tests.queues.reading import Reader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are no datagrams")
@@ -24,19 +23,6 @@ def _fresh_process() -> Iterator[None]:
     datagrams._sender.cache_clear()
     yield
     datagrams._sender.cache_clear()
-
-
-@contextmanager
-def no_free_descriptor() -> Iterator[None]:
-    """Refuse each new file descriptor, while the open ones go on."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
-        with pytest.raises(OSError, match="Too many open files"), open("/dev/null"):
-            pass
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_datagrams_are_sent_again_once_a_descriptor_is_free() -> None:

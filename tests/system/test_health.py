@@ -20,8 +20,10 @@ from lr_server.health import Health
 from lr_server.readiness import ANSWER_SECONDS, STUCK_SECONDS
 from lr_server.source.supervisor import Supervisor
 from queues.clock import SYSTEM_CLOCK
+from queues.descriptors import NO_DESCRIPTOR
 from queues.names import SiteId
 from queues.send_log.opening import CommitWatch
+from tests.descriptors import no_free_descriptor
 from tests.system.test_metrics import ANYWHERE, address_of
 from tests.system.world import World
 from tests.waiting import eventually
@@ -55,6 +57,16 @@ def test_a_server_that_works_is_live_and_ready(world: World) -> None:
     with asking(server) as stub:
         for service in ("", "lrq.Replication"):
             assert stub.Check(HealthCheckRequest(service=service), timeout=30).status == SERVING
+
+
+# A poll of a PostgreSQL connection fails under this limit, which is lower than the number of open descriptors.
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_server_without_a_free_descriptor_is_not_ready_and_tells_the_cure(world: World) -> None:
+    server = world.server("paris")
+    eventually(lambda: not server.health_troubles())
+    with no_free_descriptor():
+        assert server.health_troubles()["descriptors"] == NO_DESCRIPTOR
+    eventually(lambda: not server.health_troubles())
 
 
 def test_a_probe_with_a_misspelt_path_does_not_find_the_server_healthy(world: World) -> None:

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from sqlalchemy import Engine, PoolProxiedConnection
 
+from queues.database.connect_problems import problem
 from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
 
@@ -26,7 +27,8 @@ class DataVersion:
             version = self._version()
         except sqlite3.Error as error:
             self.close()
-            raise StoreUnavailableError(f"the database cannot be used just now: {error}") from error
+            words = problem(str(error), self._engine.url) or f"the database cannot be used just now: {error}"
+            raise StoreUnavailableError(words) from error
         changed = version != self._seen
         self._seen = version
         return changed

@@ -8,7 +8,9 @@ from sqlalchemy import Engine, make_url
 import queues
 from queues.database.connect_problems import problem
 from queues.database.transactions import reading
+from queues.descriptors import NO_DESCRIPTOR
 from queues.errors import StoreUnavailableError
+from tests.descriptors import no_free_descriptor
 
 _HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed: '
 
@@ -30,6 +32,7 @@ _HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed
             'connection is bad: connection to server on socket "/run/.s.PGSQL.5432" failed: No such file or directory',
             "no PostgreSQL listens at the socket /run/.s.PGSQL.5432: start the server",
         ),
+        ("connection failed: could not create socket: Too many open files", "no free file descriptor: raise its limit"),
         ("failed to resolve host 'db.paris': [Errno -2] Name or service not known", "the host 'db.paris' is unknown"),
     ],
 )
@@ -57,6 +60,12 @@ def failure_of(url: object) -> str:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     said = failure_of(f"sqlite:///{tmp_path}/missing/paris.db")
     assert said.startswith(f"the folder {tmp_path}/missing of the database paris.db does not exist: create it")
+
+
+def test_a_process_without_a_free_descriptor_is_told_so(tmp_path: Path) -> None:
+    with no_free_descriptor():
+        said = failure_of(f"sqlite:///{tmp_path}/paris.db")
+    assert said == NO_DESCRIPTOR
 
 
 def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:

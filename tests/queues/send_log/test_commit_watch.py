@@ -155,7 +155,7 @@ def test_a_connection_that_is_lost_right_after_its_begin_is_told_as_such_and_tri
 def test_a_file_that_cannot_be_opened_is_tried_again(tmp_path: Path):
     engine = create_engine(f"sqlite:///{tmp_path}/later/site.db")
     watch = watch_commits(engine)
-    with pytest.raises(StoreUnavailableError, match="unable to open"):
+    with pytest.raises(StoreUnavailableError, match="does not exist: create it"):
         watch.changed()
     (tmp_path / "later").mkdir()
     assert watch.changed()
