@@ -35,6 +35,7 @@ def parse(text: str) -> URL:
         raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
     require_url_driver(url)
     _require_escaped(url)
+    _require_values(text)
     return url
 
 
@@ -46,6 +47,16 @@ def _require_escaped(url: URL) -> None:
     if not is_sqlite(url) and "@" in f"{url.host or ''}{url.database or ''}":
         raise ConfigurationError(
             "the database URL has an @ behind the one before its host: write each @ of a name or a password as %40"
+        )
+
+
+def _require_values(text: str) -> None:
+    """Raise `ConfigurationError` for an option without a value, which SQLAlchemy leaves out without a word."""
+    # A password may have a question mark of its own.
+    options = text.rpartition("@")[2].partition("?")[2]
+    if any("=" not in option for option in options.split("&") if option):
+        raise ConfigurationError(
+            "an option of the database URL has no value: write name=value, and each ? of a file's name as %3F"
         )
 
 

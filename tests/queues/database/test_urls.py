@@ -28,6 +28,17 @@ def test_a_path_that_is_no_text_is_refused_with_the_remedy():
         urls.parse("sqlite:////data/\udcff/paris.db")
 
 
+@pytest.mark.parametrize("text", ["sqlite:///why?.db", "postgresql+psycopg://host/paris?sslmode=require&sslcert"])
+def test_an_option_without_a_value_is_refused_because_it_would_change_nothing_in_silence(text: str):
+    with pytest.raises(ConfigurationError, match=r"write name=value, and each \? of a file's name as %3F"):
+        urls.parse(text)
+
+
+@pytest.mark.parametrize("text", ["sqlite:///why%3F.db", "postgresql+psycopg://shop:a?b@host/paris", "sqlite:///a.db?"])
+def test_a_question_mark_that_begins_no_option_is_accepted(text: str):
+    assert urls.parse(text) == make_url(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [
