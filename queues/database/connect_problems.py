@@ -12,9 +12,10 @@ from queues.database import urls
 _CORRECT: Final = "correct the database URL"
 _NOT_OPENED: Final = "unable to open database file"
 #: Patterns of the words of libpq and psycopg, with the sentence for each; a server in another language says otherwise.
-#: The first one is a sentence of `queues.database.sqlite_files`.
+#: The first ones are sentences of `queues.database.sqlite_files` and of `sqlite_names`.
 _PROBLEMS: Final = (
     (r"^(.* was replaced or removed while this process .*)$", "{0}"),
+    (r"^(.* (?:names, and SQLite keeps a -wal for each|is mounted without its folder).*)$", "{0}"),
     (r'database ("[^"]*") does not exist', f"there is no database {{0}} on the server: create it, or {_CORRECT}"),
     (r'role ("[^"]*") does not exist', f"the server knows no role {{0}}: create it, or {_CORRECT}"),
     (r'role ("[^"]*") is not permitted to log in', "the role {0} may not log in: ALTER ROLE {0} LOGIN"),

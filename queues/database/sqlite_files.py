@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, event
 
+from queues.database import sqlite_names
+
 _OPENED: Final = "lrq_file"
 #: The files beside a database in WAL mode. SQLite removes them only with the last connection.
 _COMPANIONS: Final = ("-wal", "-shm")
@@ -31,6 +33,8 @@ class _Watch:
 
     def connecting(self, *_: Any) -> None:  # noqa: ANN401 - the arguments of the event
         self._refuse()
+        if problem := sqlite_names.problem_of(self._file):
+            raise sqlite3.OperationalError(problem)
 
     def opened(self, _connection: object, entry: Any) -> None:  # noqa: ANN401 - as above
         found = {each: _identity(each) for each in self._companions}

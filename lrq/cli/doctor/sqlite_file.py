@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from lrq.cli.doctor.findings import Finding, Severity, ok, problem, warning
 from lrq.cli.words import size
-from queues.database import urls
+from queues.database import sqlite_names, urls
 from queues.errors import first_line
 
 _CHECK: Final = "sqlite"
@@ -25,6 +25,7 @@ TOO_LITTLE: Final = 64 * 1024**2
 
 def look(engine: Engine) -> Iterator[Finding]:
     """Yield the findings about the file of *engine*."""
+    yield from _names(engine.url)
     with engine.connect() as connection:
         yield mode(str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()))
     yield writable(_refusal(engine))
@@ -35,6 +36,14 @@ def look(engine: Engine) -> Iterator[Finding]:
 def lacking_room(url: URL) -> list[str]:
     """Return one sentence if the disk of a SQLite file has too little room; none for another database."""
     return [f"{found.sentence}: {found.cure}" for found in _room_of(url) if found.level is Severity.PROBLEM]
+
+
+def _names(url: URL) -> Iterator[Finding]:
+    path = urls.file_of(url)
+    found = None if path is None else sqlite_names.problem_of(str(path.absolute()))
+    if found is not None:
+        sentence, _, cure = found.rpartition(": ")
+        yield problem(_CHECK, sentence, cure)
 
 
 def _room_of(url: URL) -> Iterator[Finding]:

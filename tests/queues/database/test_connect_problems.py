@@ -33,6 +33,11 @@ _HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed
             "no PostgreSQL listens at the socket /run/.s.PGSQL.5432: start the server",
         ),
         ("connection failed: could not create socket: Too many open files", "no free file descriptor: raise its limit"),
+        ("/a/paris.db has 2 names, and SQLite keeps a -wal for each: remove them", "/a/paris.db has 2 names"),
+        (
+            "/a/paris.db is mounted without its folder, so: mount the folder",
+            "/a/paris.db is mounted without its folder",
+        ),
         ("failed to resolve host 'db.paris': [Errno -2] Name or service not known", "the host 'db.paris' is unknown"),
     ],
 )

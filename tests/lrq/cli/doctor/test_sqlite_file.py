@@ -40,3 +40,11 @@ def test_a_transaction_of_another_program_is_no_problem_and_is_not_waited_for(fi
         assert ("ok", "this user may write the file") in found(file)
         writing.rollback()
     other.dispose()
+
+
+def test_a_file_with_a_second_name_is_a_problem(file: Path, tmp_path: Path):
+    engine = sqlalchemy.create_engine(f"sqlite:///{file}")
+    (tmp_path / "link.db").hardlink_to(file)
+    first = next(sqlite_file.look(engine))
+    assert (first.level.value, first.cure) == ("problem", "remove the other hard links")
+    engine.dispose()
