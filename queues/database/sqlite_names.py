@@ -1,11 +1,12 @@
 """Whether all processes that open a SQLite file share its `-wal`: SQLite finds that one by the name of the file.
 
-Two processes with a `-wal` each overwrite the commits of the other one. So lrq refuses a file with several names. A file
-that is mounted without its folder is refused too: `-v ./paris.db:/data/paris.db` of a container does so.
+Two processes with a `-wal` each overwrite the commits of the other one. So lrq refuses a file with several names. A
+file that is mounted without its folder is refused too: `-v ./paris.db:/data/paris.db` of a container does so.
 """
 
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +18,15 @@ _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def problem_of(file: str) -> str | None:
-    """Return the reason, in one sentence, why work in *file* is not safe; None if it is, or the file does not exist."""
+    """Return the reason, in one sentence, why work in *file* is not safe; None if it is, or there is no such file."""
     try:
-        names = os.stat(file).st_nlink
-    except FileNotFoundError:
+        found = os.stat(file)
+    except OSError:
         return None
-    if names > 1:
-        return f"{file} has {names} names, and SQLite keeps a -wal for each: remove the other hard links"
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    if found.st_nlink > 1:
+        return f"{file} has {found.st_nlink} names, and SQLite keeps a -wal for each: remove the other hard links"
     return (
         f"{file} is mounted without its folder, so other processes do not see its -wal: mount the folder"
         if is_mounted(os.path.realpath(file), _mounts())
