@@ -362,7 +362,7 @@ def test_a_forgotten_link_leaves_nothing_at_both_sites(world: World) -> None:
     eventually(lambda: recorder.snapshot("paris") == [b"a"])
     in_log_sync(paris, "tokyo")
     end(world)
-    eventually(lambda: ended(recorder) and session_state(world) == SessionState.FINISHED)
+    eventually(lambda: ended(recorder) and wish(world) == "ended")
     eventually(lambda: list_links(world.site("tokyo")).incoming[0].state.value == "ended")
     for site, other in (("paris", "tokyo"), ("tokyo", "paris")):
         link_actions.forget(world.site(site), SiteId(other), None, force=False, ways=BOTH)
