@@ -49,12 +49,18 @@ def asking(server: LogReplicationServer) -> Iterator[HealthStub]:
         yield HealthStub(channel)
 
 
+def serves(stub: HealthStub) -> None:
+    """Wait until gRPC's service tells that the server serves: a moment after the page does."""
+    eventually(lambda: stub.Check(HealthCheckRequest(), timeout=30).status == SERVING)
+
+
 def test_a_server_that_works_is_live_and_ready(world: World) -> None:
     server = world.server("paris", metrics=ANYWHERE)
     address = address_of(server)
     eventually(lambda: is_ready(address))
     assert page(address, "/healthz") == (200, {"live": True, "troubles": {}})
     with asking(server) as stub:
+        serves(stub)
         for service in ("", "lrq.Replication"):
             assert stub.Check(HealthCheckRequest(service=service), timeout=30).status == SERVING
 
@@ -84,6 +90,7 @@ def test_tables_of_another_schema_make_the_server_unready_and_it_stays_live(worl
     address = address_of(server)
     eventually(lambda: is_ready(address))
     with asking(server) as stub:
+        serves(stub)
         watch = stub.Watch(HealthCheckRequest(), timeout=60)
         assert next(watch).status == SERVING
         (fits,) = world.execute("paris", "SELECT version_num FROM lrq_alembic_version")
@@ -102,7 +109,7 @@ def test_tables_of_another_schema_make_the_server_unready_and_it_stays_live(worl
 def test_a_server_tells_that_it_stops_before_it_ends_its_streams(world: World) -> None:
     server = world.server("paris", metrics=ANYWHERE)
     with asking(server) as stub:
-        eventually(lambda: stub.Check(HealthCheckRequest(), timeout=30).status == SERVING)
+        serves(stub)
         watch = stub.Watch(HealthCheckRequest(), timeout=60)
         assert next(watch).status == SERVING
         server.stop()
@@ -161,6 +168,7 @@ def test_probes_of_grpc_and_the_log_too_hear_that_the_database_does_not_answer(
     address = address_of(server)
     eventually(lambda: is_ready(address))
     with asking(server) as stub, world.site("paris").connect() as other:
+        serves(stub)
         watch = stub.Watch(HealthCheckRequest(), timeout=120)
         assert next(watch).status == SERVING
         # Only the look of the health reads this table again and again.

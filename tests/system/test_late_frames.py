@@ -58,6 +58,6 @@ def test_frames_that_a_sink_stores_late_are_acknowledged(world: World) -> None:
         for payload in large:
             world.transmit("paris", payload, to=["tokyo"])
         eventually(lambda: sessions_of(paris)["tokyo"]["acked_seq"] == 3)
-        assert sessions_of(paris)["tokyo"]["state"] == "log-entry sync"
+        in_log_sync(paris, "tokyo")
         eventually(lambda: heard.log("paris") == [b"before", *large])
         paris.stop()

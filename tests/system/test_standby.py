@@ -6,7 +6,7 @@ from sqlalchemy import update
 from lr_client import position_of
 from queues.database.tables.site import branches
 from queues.errors import VersionLostError
-from tests.system.world import Messages, World, in_log_sync, sessions_of
+from tests.system.world import Messages, World, in_log_sync
 from tests.waiting import eventually
 
 
@@ -30,7 +30,7 @@ def test_a_standby_takes_over_when_the_owner_stops_and_no_entry_is_lost_or_doubl
     eventually(lambda: len(recorder.log("paris")) >= len(sent))
     assert recorder.kinds("paris") == ["start 1", "snapshot 1", "complete 1", "log 60"]
     assert recorder.log("paris") == sent
-    assert sessions_of(standby)["tokyo"]["state"] == "log-entry sync"
+    in_log_sync(standby, "tokyo")
     assert not owner.is_owner
 
 

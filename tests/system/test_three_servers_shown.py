@@ -1,6 +1,7 @@
 """Three servers of a site in status, top, doctor and metrics: each shows the part of each server."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -53,8 +54,13 @@ def url(world: World) -> str:
 
 
 def test_the_status_names_the_leader_of_each_session(world: World, three: list, lrq: Command) -> None:
-    found = lrq("status", "--json", "--database", url(world)).json
-    assert sorted(each["ranges"] for each in found["servers"] if each["alive"]) == SHARES
+    def settled() -> Any:
+        """Return the status; None while a server has lost its share, as on a busy machine for a moment."""
+        status = lrq("status", "--json", "--database", url(world)).json
+        shares = sorted(each["ranges"] for each in status["servers"] if each["alive"])
+        return status if shares == SHARES and all(each["server"] for each in status["sessions"]) else None
+
+    found = eventually(settled)
     (sequencer,) = [each["name"] for each in found["servers"] if each["sequencer"]]
     assert [server._roles.name for server in three if server.is_owner] == [sequencer]
     led = {server._roles.name: sessions for server, sessions in zip(three, running(three), strict=True)}
@@ -72,9 +78,13 @@ def test_a_table_shows_the_share_of_each_server(world: World, three: list, lrq: 
     def led() -> list[str]:
         return [line for line in lrq(command, "--database", url(world)).out.splitlines() if "leads" in line]
 
+    def shown() -> tuple[list[int], int]:
+        lines = led()
+        shares = sorted(int(line.partition("leads ")[2].split()[0]) for line in lines)
+        return shares, sum("takes the ticks" in line for line in lines)
+
     # On a busy machine a server may lose its share for a moment.
-    eventually(lambda: sorted(int(line.partition("leads ")[2].split()[0]) for line in led()) == SHARES)
-    assert sum("takes the ticks" in line for line in led()) == 1
+    eventually(lambda: shown() == (SHARES, 1))
 
 
 def test_the_doctor_tells_the_share_of_each_server(world: World, three: list) -> None:
@@ -95,12 +105,18 @@ def test_the_doctor_tells_the_share_of_each_server(world: World, three: list) ->
 def test_the_metrics_of_each_server_have_its_own_share_and_the_sequencer_tells_the_site(
     world: World, three: list[LogReplicationServer]
 ) -> None:
-    found = [fetched(address_of(server)) for server in three]
-    assert [each.get("lrq_servers") for each in found] == [3 if each["lrq_owner"] else None for each in found]
-    assert sum("lrq_session_acked_seq" in each for each in found) == 1
+    def shown() -> bool:
+        found = [fetched(address_of(server)) for server in three]
+        return (
+            [each.get("lrq_servers") for each in found] == [3 if each["lrq_owner"] else None for each in found]
+            and sum("lrq_session_acked_seq" in each for each in found) == 1
+            and sorted(each["lrq_ranges"] for each in found) == SHARES
+            and sorted(each["lrq_owner"] for each in found) == [0, 0, 1]
+        )
+
+    # On a busy machine a server may lose its share for a moment.
+    eventually(shown)
     eventually(lambda: sum(fetched(address_of(each)).get(DELAYS, 0) for each in three) == 12)
-    assert sorted(each["lrq_ranges"] for each in found) == SHARES
-    assert sorted(each["lrq_owner"] for each in found) == [0, 0, 1]
 
 
 def test_a_server_that_stops_leaves_all_views_and_its_share_goes_to_the_others(
@@ -110,7 +126,10 @@ def test_a_server_that_stops_leaves_all_views_and_its_share_goes_to_the_others(
     stopped.stop()
     left = [server for server in three if server is not stopped]
     eventually(lambda: shares(left) == [32, 32] and sum(server.is_owner for server in left) == 1)
-    found = lrq("status", "--json", "--database", url(world)).json
-    assert {each["name"]: each["ranges"] for each in found["servers"] if not each["alive"]} == {stopped._roles.name: 0}
-    (told,) = [count for each in left if (count := fetched(address_of(each)).get("lrq_servers"))]
-    assert told == 2
+
+    def gone() -> dict[str, int]:
+        found = lrq("status", "--json", "--database", url(world)).json
+        return {each["name"]: each["ranges"] for each in found["servers"] if not each["alive"]}
+
+    eventually(lambda: gone() == {stopped._roles.name: 0})
+    eventually(lambda: [count for each in left if (count := fetched(address_of(each)).get("lrq_servers"))] == [2])

@@ -11,8 +11,8 @@ from discovery.threads import OnEnded
 from lr_server.protocol.events import Event, PeerLost, RetryDue
 from lr_server.session.stream import FrameStream
 from lr_server.session.turns import SlowWork, Turns
-from queues.clock import SYSTEM_CLOCK
 from queues.errors import ThreadEndedError
+from tests.shifted_clock import ShiftedClock
 from tests.waiting import eventually
 
 NAME = "lrq-session-policy-tokyo"
@@ -24,8 +24,9 @@ class Session:
     """Takes each event, and has slow work for those whose words begin with "slow"; LAST ends it."""
 
     def __init__(self, on_ended: OnEnded) -> None:
+        self.clock = ShiftedClock()
         self.turns = Turns(
-            NAME, self._take, lambda: self.done.append("finished"), SYSTEM_CLOCK, on_ended, patience=PATIENCE
+            NAME, self._take, lambda: self.done.append("finished"), self.clock, on_ended, patience=PATIENCE
         )
         self.done: list[str] = []
         self.threads: dict[str, str] = {}
@@ -106,22 +107,26 @@ def test_the_events_of_many_threads_are_taken_once_and_each_threads_in_its_order
 
 
 def test_a_retry_comes_in_its_time_and_events_come_before_it(session: Session) -> None:
-    session.acts["slow"] = lambda: session.turns.retry_after(0.2)
+    def work() -> None:
+        session.turns.retry_after(0.2)
+        session.post("before")
+
+    session.acts["slow"] = work
     session.post("slow")
-    session.post("before")
     eventually(lambda: session.done == ["slow", "before", RetryDue.__name__])
     eventually(lambda: not own_threads())
 
 
 def test_no_thread_waits_for_a_late_retry_which_comes_once_in_its_time(session: Session) -> None:
-    session.acts["slow"] = lambda: session.turns.retry_after(PATIENCE + 0.5)
+    session.acts["slow"] = lambda: session.turns.retry_after(600)
     session.post("slow")
     eventually(lambda: session.done == ["slow"] and not own_threads())
     session.turns.retry_if_due()
     # The thread of the test takes an event meanwhile, and must not wait for the retry either.
     session.post("between")
     assert session.done == ["slow", "between"]
-    eventually(lambda: session.turns.retry_if_due() or RetryDue.__name__ in session.done)
+    session.clock.shift = 600
+    session.turns.retry_if_due()
     session.turns.retry_if_due()
     assert session.done == ["slow", "between", RetryDue.__name__]
 
