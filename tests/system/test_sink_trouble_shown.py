@@ -1,4 +1,4 @@
-"""A sink whose database takes no entry says so in the status of its site, which every command and page reads."""
+"""A sink whose database takes no entry says so in the status of its site."""
 
 import pytest
 from sqlalchemy import text

@@ -30,7 +30,7 @@ _NEW: Final = """
 """
 #: The settings for a quick `HAS_NEW`.
 PLAN: Final = plan()
-#: Selects a row if an entry of an ended transaction from the id `first` on has no place, or has a copied place.
+#: Selects a row for an entry without a place, from the id `first` on, and one for a copied place.
 HAS_NEW: Final = f"""
     (SELECT 1 FROM lrq_log_entries e
     WHERE xid >= :first AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AND NOT EXISTS (
