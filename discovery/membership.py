@@ -55,6 +55,7 @@ class Membership:
         on_change: Callable[[Mapping[int, Lease]], None],
         on_ended: OnEnded,
         topology: Callable[[], TopologyFacts] = lambda: NO_TOPOLOGY,
+        sink_trouble: Callable[[], str] = str,
     ) -> None:
         """Prepare for *server*, an `owner_name`; *ranges* and *ttl* are the same at all servers of the site.
 
@@ -69,7 +70,8 @@ class Membership:
         self._on_ended = on_ended
         self._row = OwnRow(
             engine, server,
-            ranges=ranges, ttl=ttl, clock=clock, endpoints=endpoints, topology=topology, on_error=self._fail,
+            ranges=ranges, ttl=ttl, clock=clock,
+            endpoints=endpoints, topology=topology, sink_trouble=sink_trouble, on_error=self._fail,
         )  # fmt: skip
         self._sightings = Sightings(slack=ttl / 10, longest=4 * ttl)
         self._held: Mapping[int, Lease] = MappingProxyType({})

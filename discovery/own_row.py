@@ -21,6 +21,7 @@ class _Told(NamedTuple):
 
     endpoints: tuple[str, ...]
     topology: TopologyFacts
+    sink_trouble: str
 
 
 class OwnRow:
@@ -39,6 +40,7 @@ class OwnRow:
         clock: Clock,
         endpoints: Callable[[], Sequence[str]],
         topology: Callable[[], TopologyFacts],
+        sink_trouble: Callable[[], str],
         on_error: Callable[[Exception], None],
     ) -> None:
         """*on_error* gets an error of a renewal during a call."""
@@ -49,6 +51,7 @@ class OwnRow:
         self._clock = clock
         self._endpoints = endpoints
         self._topology = topology
+        self._sink_trouble = sink_trouble
         self._on_error = on_error
         self._registered: _Told | None = None
         self._due = clock.monotonic()
@@ -76,8 +79,9 @@ class OwnRow:
         # The term of the row begins no earlier than here.
         self._due = self._clock.monotonic() + self._ttl / 3
         servers.register(
-            self._engine, self._server, told.endpoints, count=self._ranges, term=self.term, topology=told.topology
-        )
+            self._engine, self._server, told.endpoints,
+            count=self._ranges, term=self.term, topology=told.topology, sink_trouble=told.sink_trouble,
+        )  # fmt: skip
         self._registered = told
 
     def renew_if_due(self) -> ServersView | None:
@@ -128,4 +132,4 @@ class OwnRow:
         return view
 
     def _to_tell(self) -> _Told:
-        return _Told(tuple(self._endpoints()), self._topology())
+        return _Told(tuple(self._endpoints()), self._topology(), self._sink_trouble())

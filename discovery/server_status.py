@@ -107,6 +107,7 @@ class SiteServer:
 
     `alive`: its row has not expired. `sequencer`: the server takes the ticks of the site, and trims. `endpoints` are
     those at which the other servers reach it. `topology` tells the place of its peers; an older lrq tells none.
+    `sink_trouble` is the reason why the server can store no received entry of some session; empty otherwise.
     """
 
     name: str
@@ -116,6 +117,7 @@ class SiteServer:
     ranges: int
     sequencer: bool
     topology: TopologyFacts = NO_TOPOLOGY
+    sink_trouble: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `servers`."""
@@ -127,4 +129,5 @@ class SiteServer:
             "ranges": self.ranges,
             "sequencer": self.sequencer,
             "topology": self.topology._asdict(),
+            "sink_trouble": self.sink_trouble,
         }

@@ -112,6 +112,7 @@ def _servers(view: ServersView) -> tuple[SiteServer, ...]:
             ranges=led[row.server] if row.server in view.living else 0,
             sequencer=row.server == sequencer,
             topology=row.topology,
+            sink_trouble=row.sink_trouble,
         )
         for row in view.servers
     )

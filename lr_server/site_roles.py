@@ -45,13 +45,15 @@ class SiteRoles:
         clock: Clock,
         endpoints: Callable[[], Sequence[str]],
         facts: Callable[[], TopologyFacts] = lambda: NO_TOPOLOGY,
+        sink_trouble: Callable[[], str] = str,
         ingest: Ingest | None = None,
         access: LogAccess = ORDINARY,
         traffic: Traffic | None = None,
     ) -> None:
         """Announce the *endpoints* of the server and the *facts* about its topology to the other servers.
 
-        The sequencer stores for *ingest*. Sessions read the log by *access*, and count their *traffic*.
+        The status of the site shows *sink_trouble*, the reason why received entries cannot be stored here. The
+        sequencer stores for *ingest*. Sessions read the log by *access*, and count their *traffic*.
         """
         self._engine = engines.work
         self._settings = settings
@@ -74,7 +76,8 @@ class SiteRoles:
         )  # fmt: skip
         self.membership = Membership(
             engines.control, self.name, ranges=settings.ranges, ttl=settings.lease_seconds, clock=clock,
-            endpoints=endpoints, topology=facts, on_change=self._lead, on_ended=self.give_up,
+            endpoints=endpoints, topology=facts, sink_trouble=sink_trouble,
+            on_change=self._lead, on_ended=self.give_up,
         )  # fmt: skip
 
     def start(self) -> None:

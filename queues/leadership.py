@@ -37,6 +37,7 @@ class ServerRow(NamedTuple):
     started_us: int
     expires_us: int
     topology: TopologyFacts = NO_TOPOLOGY
+    sink_trouble: str = ""
 
 
 class RangeRow(NamedTuple):

@@ -34,12 +34,16 @@ class RefusedStep(Enum):
 
 @dataclass(slots=True)
 class _Present:
-    """A refusal that lasts; `first` is since when the database fails, infinite while it does not."""
+    """A refusal that lasts; `first` is since when the database refuses, infinite while it does not.
+
+    `is_unfit`: the database is away, full or not set up, so that another entry would be refused too.
+    """
 
     kind: int
     reason: str
     last: float
     first: float = math.inf
+    is_unfit: bool = False
 
 
 class Refusals:
@@ -57,8 +61,21 @@ class Refusals:
         now = self._clock.monotonic()
         with self._guard:
             for (source, client, _), each in self._present.items():
-                if now - each.last < FORGOTTEN and now - max(each.first, self._stored_at) >= PATIENCE:
-                    return f"nothing of {client} from {source} can be stored: {each.reason}"
+                if each.is_unfit and now - each.last < FORGOTTEN and now - max(each.first, self._stored_at) >= PATIENCE:
+                    return _words(source, client, each)
+        return ""
+
+    @property
+    def lasting(self) -> str:
+        """The reason why the database has refused each entry of one session for `PATIENCE` or longer; empty if none.
+
+        Unlike `trouble`, a constraint or a trigger counts too, and other sessions may store meanwhile.
+        """
+        now = self._clock.monotonic()
+        with self._guard:
+            for (source, client, _), each in self._present.items():
+                if now - each.last < FORGOTTEN and now - each.first >= PATIENCE:
+                    return _words(source, client, each)
         return ""
 
     def note(self, session: pb.SessionId, step: RefusedStep, refuse: Refuse, error: BaseException | None) -> None:
@@ -70,7 +87,8 @@ class Refusals:
             present = [each for each in self._of(session) if now - each.last < FORGOTTEN]
             before = self._present.pop(key, None)
             since = now if before is None or before not in present else min(now, before.first)
-            self._present[key] = _Present(*said, now, since if is_unfit else math.inf)
+            by_database = is_unfit or isinstance(error, SQLAlchemyError)
+            self._present[key] = _Present(*said, now, since if by_database else math.inf, is_unfit)
             if len(self._present) > MAX_SESSIONS:
                 del self._present[next(iter(self._present))]
         if said not in [(each.kind, each.reason) for each in present]:
@@ -100,6 +118,10 @@ class Refusals:
     def _of(self, session: pb.SessionId) -> list[_Present]:
         keys = (_key(session, step) for step in RefusedStep)
         return [self._present[key] for key in keys if key in self._present]
+
+
+def _words(source: str, client: str, refusal: _Present) -> str:
+    return f"nothing of {client} from {source} can be stored: {refusal.reason}"
 
 
 def _key(session: pb.SessionId, step: RefusedStep) -> tuple[str, str, RefusedStep]:

@@ -81,6 +81,11 @@ class SinkWriter:
         """The reason why no entry can be stored now; empty while all is well."""
         return self._refusals.trouble
 
+    @property
+    def lasting_refusal(self) -> str:
+        """The reason why the database takes no entry of some session; empty while each session stores."""
+        return self._refusals.lasting
+
     def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
         """See `Sink`."""
         failure: BaseException | None = None

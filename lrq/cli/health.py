@@ -32,6 +32,7 @@ def troubles(status: SiteStatus) -> list[str]:
         *_standbys(status),
         *_server(status),
         *_topology(status),
+        *dict.fromkeys(each.sink_trouble for each in status.living if each.sink_trouble),
         *_replicas(status),
         *unordered(status.log.ordering),
         *unknown(status.log.unknown),

@@ -57,11 +57,12 @@ def register(
     count: int,
     term: float,
     topology: TopologyFacts = NO_TOPOLOGY,
+    sink_trouble: str = "",
 ) -> None:
     """Make *server* a living server of the site for *term* seconds, with *count* ranges; a repetition is harmless.
 
-    The other servers and the status see its *endpoints* and its *topology*. Raises `ConfigurationError` if living
-    servers use another number of ranges. A server alone stores its own number, and then all ranges are free.
+    The other servers and the status see its *endpoints*, *topology* and *sink_trouble*. Raises `ConfigurationError` if
+    living servers use another number of ranges. A server alone stores its own number, and then all ranges are free.
     """
     with writing_briefly(engine) as connection:
         # The row of the counter is locked first, so that two servers do not store two numbers.
@@ -69,7 +70,7 @@ def register(
         now = dialects.of(connection).now_us(connection)
         _settle(connection, server, count, now)
         values: dict[str, object] = {"endpoints": ",".join(endpoints), "expires_us": now + _microseconds(term)}
-        values |= dict(zip(_TOPOLOGY, topology, strict=True))
+        values |= dict(zip(_TOPOLOGY, topology, strict=True)) | {"sink_trouble": sink_trouble}
         if not connection.execute(update(servers).where(servers.c.server == server).values(values)).rowcount:
             connection.execute(insert(servers).values(values | {"server": server, "started_us": now}))
         _forget(connection, now)
@@ -145,8 +146,8 @@ def view_of(connection: Connection) -> ServersView:
     return ServersView(
         now_us=int(now),
         servers=tuple(
-            ServerRow(server, _endpoints(text), began, expiry, TopologyFacts(*topology))
-            for server, text, began, expiry, *topology in running
+            ServerRow(server, _endpoints(text), began, expiry, TopologyFacts(*topology), trouble)
+            for server, text, began, expiry, *topology, trouble in running
         ),
         ranges=tuple(RangeRow(*row) for row in led),
         sequencer=Lease(SITE_LEASE, owner, generation) if expires is not None and expires > now else None,

@@ -4,6 +4,7 @@ import logging
 import threading
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from queues.clock import SystemClock
 from queues.errors import LrqError, SetupError, StoreUnavailableError, TransientError
@@ -107,6 +108,30 @@ def test_a_refusal_of_the_content_is_no_trouble_of_the_server(refusals: Refusals
     refusals.note(OTHERS, RefusedStep.FRAME, Refuse(pb.Refusal.GAP, "a gap"), None)
     clock.now += PATIENCE
     assert refusals.trouble == ""
+
+
+def test_a_constraint_that_refuses_each_frame_of_a_session_is_told_though_others_store(
+    refusals: Refusals, clock: MovedClock
+) -> None:
+    refused = IntegrityError("INSERT", {}, Exception("the constraint"))
+    words = "nothing of policy from paris can be stored: the constraint"
+    for seconds in (0.0, PATIENCE - 0.1, 0.1):
+        assert refusals.lasting == ""
+        clock.now += seconds
+        refusals.note(OURS, RefusedStep.FRAME, Refuse(pb.Refusal.TRANSIENT, "the constraint"), refused)
+        refusals.end(OTHERS, RefusedStep.FRAME, stores=True)
+    assert (refusals.lasting, refusals.trouble) == (words, "")
+    refusals.end(OURS, RefusedStep.FRAME, stores=True)
+    assert refusals.lasting == ""
+
+
+@pytest.mark.parametrize(("seconds", "lasts"), [(FORGOTTEN - 0.1, True), (FORGOTTEN, False)])
+def test_a_lasting_refusal_is_forgotten_without_further_frames(
+    refusals: Refusals, clock: MovedClock, seconds: float, lasts: bool
+) -> None:
+    fail_for(refusals, clock, PATIENCE)
+    clock.now += seconds
+    assert refusals.lasting == (UNFIT if lasts else "")
 
 
 def test_only_a_frame_with_entries_ends_the_trouble(refusals: Refusals, clock: MovedClock) -> None:

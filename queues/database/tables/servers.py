@@ -25,6 +25,8 @@ servers = Table(
     Column("topology", Text, nullable=False, server_default=text("''")),
     Column("topology_version", BigInteger, nullable=False, server_default="0"),
     Column("topology_trouble", Text, nullable=False, server_default=text("''")),
+    # The reason why the server can store no received entry of some session.
+    Column("sink_trouble", Text, nullable=False, server_default=text("''")),
 )
 
 #: The last server that led each range of sessions, and the generation under which it leads.

@@ -19,7 +19,7 @@ from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
 from queues.send_log.port import LogRow, TickLimits, TickRows, ignore, size_of
 from queues.send_log.postgresql.incarnation_check import require_incarnation
 from queues.send_log.postgresql.reads import SIZE
-from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, since, window
+from queues.send_log.postgresql.windows import IN_WINDOW, IS_AHEAD, NOTHING, plan, since, window
 from queues.send_log.ticks import TickDraft, following, insert_tick, insertion, stale_as_unavailable
 
 _AVOIDED: Final = "enable_hashjoin"
@@ -28,9 +28,9 @@ SETTINGS: Final = plan(_AVOIDED, lasting=True) + (
     ", set_config('default_transaction_isolation', 'read committed', false)"
 )
 # The transactions of a window, oldest first. The search must use their ids: `+ 0` prevents a walk over all commits in
-# order, where these are the last ones.
+# order, where these are the last ones. A copied row with an id of the future would be part of each next tick.
 _COMMITS = f"""
-    SELECT xid, commit_seq, committed_us FROM lrq_log_commits WHERE {IN_WINDOW}
+    SELECT xid, commit_seq, committed_us FROM lrq_log_commits WHERE {IN_WINDOW} AND NOT {IS_AHEAD}
     ORDER BY commit_seq + 0 LIMIT %(commits)s
 """  # noqa: S608 - constants
 # The rest of a window that earlier ticks closed in part. The search uses the order of commits, because nearly all later

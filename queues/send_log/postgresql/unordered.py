@@ -4,6 +4,7 @@ No tick holds such entries. A disabled trigger leaves unordered entries, and so 
 ids. An entry and its place are committed together. So one statement that sees an entry without a place is enough.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from sqlalchemy import Connection
 from queues.clock import now_us
 from queues.database.tables.log import PARTITIONS
 from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
-from queues.send_log.postgresql.windows import plan
+from queues.send_log.postgresql.windows import IS_AHEAD, plan
 
 _NO_PLACE: Final = "NOT EXISTS (SELECT 1 FROM lrq_log_commits c WHERE c.xid = e.xid)"
 _ANY: Final = f"SELECT 1 FROM lrq_log_entries_{{partition}} e WHERE {_NO_PLACE} LIMIT 1"  # noqa: S608 - constants
@@ -29,15 +30,21 @@ _NEW: Final = """
 """
 #: The settings for a quick `HAS_NEW`.
 PLAN: Final = plan()
-#: Selects one row if an entry of an ended transaction from the id `first` on has no place.
-HAS_NEW: Final = """
-    SELECT 1 FROM lrq_log_entries e
+#: Selects a row for an entry without a place, from the id `first` on, and one for a copied place.
+HAS_NEW: Final = f"""
+    (SELECT 1 FROM lrq_log_entries e
     WHERE xid >= :first AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AND NOT EXISTS (
       SELECT 1 FROM lrq_log_commits c WHERE c.xid = e.xid AND c.xid >= :first)
-    LIMIT 1
-"""
+    LIMIT 1) UNION ALL (SELECT 1 FROM lrq_log_commits WHERE {IS_AHEAD} LIMIT 1)
+"""  # noqa: S608 - constants
 #: Selects the id up to which all transactions have ended.
 END: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+# Later a transaction of this database has the id, and its entries would have two places.
+_FORGET_COPIED_PLACES: Final = f"""
+    WITH gone AS (DELETE FROM lrq_log_commits WHERE {IS_AHEAD} RETURNING xid)
+    SELECT client, count(*) FROM lrq_log_entries WHERE xid IN (SELECT xid FROM gone) GROUP BY client
+"""  # noqa: S608 - constants
+_AHEAD: Final = f"SELECT client, count(*) FROM lrq_log_entries WHERE {IS_AHEAD} GROUP BY client"  # noqa: S608 - constants
 _ADD: Final = """
     INSERT INTO lrq_unordered AS u (client, waiting, dropped, seen_us) VALUES (%(client)s, %(count)s, 0, %(now)s)
     ON CONFLICT (client) DO UPDATE SET waiting = u.waiting + excluded.waiting, seen_us = excluded.seen_us
@@ -72,12 +79,16 @@ def find_new(connection: Connection, first: int) -> tuple[int, int]:
     """Record the unordered entries of ended transactions from the id *first* on.
 
     Return the id for the next run, and the number of entries found. With *first* 0, count all entries from the start.
+    Copied places with ids of the future are deleted, so that no tick ever holds their entries.
     """
     end = int(connection.exec_driver_sql(END).scalar_one())
     connection.exec_driver_sql(plan())
-    found = _counted(connection, _NEW, {"first": first, "end": end})
+    copied = _counted(connection, _FORGET_COPIED_PLACES)
+    found = Counter(_counted(connection, _NEW, {"first": first, "end": end}))
     if first == 0:
         connection.exec_driver_sql("UPDATE lrq_unordered SET waiting = 0 WHERE waiting > 0")
+        copied = _counted(connection, _AHEAD)
+    found.update(copied)
     _record(connection, _ADD, found)
     return end, sum(found.values())
 
@@ -106,6 +117,7 @@ def send(connection: Connection) -> int:
 
     An entry with an unknown destination set stays unordered, because it was copied from another site.
     """
+    connection.exec_driver_sql(_FORGET_COPIED_PLACES)
     sent = connection.exec_driver_sql(_SEND.replace("%", "%%")).rowcount
     if sent and not connection.exec_driver_sql(f"SELECT {IS_SILENT}").scalar_one():
         connection.exec_driver_sql(NOTIFY)
@@ -115,6 +127,7 @@ def send(connection: Connection) -> int:
 
 def drop(connection: Connection) -> int:
     """Delete the unordered entries, and all records of unordered entries; return how many were deleted."""
+    connection.exec_driver_sql(_FORGET_COPIED_PLACES)
     dropped = connection.exec_driver_sql(f"DELETE FROM lrq_log_entries e WHERE {_NO_PLACE}").rowcount  # noqa: S608
     connection.exec_driver_sql("DELETE FROM lrq_unordered")
     return dropped

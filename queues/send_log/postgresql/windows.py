@@ -9,6 +9,8 @@ from queues.positions import PgSnapshot
 
 #: The snapshot before the first tick, which sees no transaction.
 NOTHING: Final = PgSnapshot(1, 1, frozenset())
+#: The condition for ids that this database has not given yet. Rows with such an id were copied from another database.
+IS_AHEAD: Final = "xid >= (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint)"
 #: The condition for the transactions of a window.
 IN_WINDOW: Final = "(xid BETWEEN %(first)s AND %(last)s OR xid = ANY(%(late)s)) AND xid <> ALL(%(running)s)"
 

@@ -200,6 +200,13 @@ def test_peers_that_cannot_be_read_are_told_once_for_all_servers_with_the_same_t
     assert troubles(unknown) == [words]
 
 
+def test_a_server_that_can_store_nothing_is_trouble_and_told_once_for_all_servers():
+    words = "nothing of policy from paris can be stored: a right is missing"
+    one, other = (replace(a_server(name, NO_TOPOLOGY), sink_trouble=words) for name in "ab")
+    gone = replace(a_server("gone", NO_TOPOLOGY, alive=False), sink_trouble="older words")
+    assert troubles(a_site(servers=(one, other, gone))) == [words]
+
+
 def test_servers_with_peers_from_different_places_are_trouble_but_not_beside_an_older_lrq():
     of_table, of_file = TopologyFacts("the table lrq_peers", 3), TopologyFacts("the settings", 1)
     words = (

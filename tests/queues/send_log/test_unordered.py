@@ -241,6 +241,57 @@ def test_copied_entries_are_reported_before_retention_drops_them(
     assert reader.trim(ENDED).dropped_unordered == 1
 
 
+@pytest.fixture
+def copied_with_place(site: Engine, reader: Reader) -> None:
+    """Copy an entry and its place from a database that has given more transaction ids."""
+    transmit(site, b"own")
+    assert [row.payload for row in reader.drain()] == [b"own"]
+    reader.trim()
+    with site.begin() as connection:
+        connection.execute(COPY, {"xid": 10**15, "destinations": "tokyo"})
+        connection.execute(text(PLACE), {"xid": 10**15})
+
+
+PLACE = "INSERT INTO lrq_log_commits (slot, xid, commit_seq, committed_us) VALUES (0, :xid, 2, 0)"
+
+
+def test_a_copied_entry_with_an_id_of_the_future_and_its_place_is_in_no_tick(
+    site: Engine, reader: Reader, copied_with_place: None
+) -> None:
+    assert reader.log.take_tick(reader.lease, reader.last) is None
+    transmit(site, b"next")
+    group = reader.log.take_tick(reader.lease, reader.last)
+    assert group is not None
+    assert [row.payload for row in group.rows or []] == [b"next"]
+    assert reader.log.take_tick(reader.lease, group.tick) is None
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_copied_entry_with_a_copied_place_is_reported_once_and_loses_the_place(
+    site: Engine, reader: Reader, copied_with_place: None, is_first: bool
+) -> None:
+    run = Reader(site, reader.lease) if is_first else reader
+    assert [run.trim().found_unordered for _ in range(2)] == [1, 0]
+    assert recorded(site) == [Unordered(POLICY, 1, 0)]
+    with site.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM lrq_log_commits WHERE xid = 10^15")).scalar_one() == 0
+    # Another server finds the same.
+    assert Reader(site, reader.lease).trim().found_unordered == 1
+    assert recorded(site) == [Unordered(POLICY, 1, 0)]
+
+
+def test_copied_entries_with_copied_places_are_sent_or_dropped_before_trim_has_found_them(
+    site: Engine, reader: Reader, copied_with_place: None
+) -> None:
+    assert unordered.drop(site) == 1
+    assert kept(site) == [b"own"]
+    with site.begin() as connection:
+        connection.execute(COPY, {"xid": 10**15, "destinations": "tokyo"})
+        connection.execute(text(PLACE), {"xid": 10**15})
+    assert unordered.send(site) == 1
+    assert [row.payload for row in reader.drain()] == [b"copied"]
+
+
 def test_a_copied_entry_without_known_destinations_is_not_sent(site: Engine, reader: Reader) -> None:
     with site.begin() as connection:
         connection.execute(COPY, {"xid": 3, "destinations": None})
