@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import URL
@@ -11,6 +12,7 @@ from queues.database import urls
 
 _CORRECT: Final = "correct the database URL"
 _NOT_OPENED: Final = "unable to open database file"
+_READ_ONLY: Final = "attempt to write a readonly database"
 #: Patterns of the words of libpq and psycopg, with the sentence for each; a server in another language says otherwise.
 #: The first ones are sentences of `queues.database.sqlite_files` and of `sqlite_names`.
 _PROBLEMS: Final = (
@@ -59,7 +61,7 @@ def problem(words: str, url: URL | None = None) -> str | None:
             return sentence.format(*found.groups())
     if words == _NOT_OPENED and descriptors.lack():
         return descriptors.NO_DESCRIPTOR
-    if words == _NOT_OPENED and url is not None:
+    if words in (_NOT_OPENED, _READ_ONLY) and url is not None:
         return _file_problem(url)
     if words.endswith("Name or service not known") and url is not None:  # psycopg before 3.2.13
         return f"the host {url.host!r} is unknown: {_CORRECT}, or the name service"
@@ -76,5 +78,9 @@ def _file_problem(url: URL) -> str | None:
         )
     if path.is_dir():
         return f"{path.absolute()} is a folder: name a file in the database URL"
-    writable = os.access(path if path.exists() else path.parent, os.W_OK)
-    return None if writable else f"{path.absolute()} cannot be written: correct its permissions, or {_CORRECT}"
+    files = [file for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if file.exists()]
+    for each in (*files, path.parent):
+        if not os.access(each, os.W_OK):
+            also = ", and SQLite makes files there" if each == path.parent else ""
+            return f"{each.absolute()} cannot be written{also}: correct its permissions, or {_CORRECT}"
+    return None

@@ -38,9 +38,7 @@ def look(place: SitePlace, connections: int) -> Iterator[Finding]:
         with mapped_errors(engine), engine.connect():
             pass
         yield ok(_CHECK, f"{place.shown} can be reached")
-        yield from guarded(
-            _CHECK, lambda: sqlite_file.look(engine) if is_sqlite else postgresql.look(engine, connections)
-        )
+        yield from guarded(_CHECK, lambda: _kind(engine, connections, is_sqlite=is_sqlite))
         if not is_sqlite:  # the clock of a file is the machine's clock
             yield from guarded("clock", lambda: [_clock(engine)])
         yield from guarded("tables", lambda: _tables(engine, place))
@@ -58,6 +56,11 @@ def plain_engine(place: SitePlace) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dispose()
+
+
+def _kind(engine: Engine, connections: int, *, is_sqlite: bool) -> list[Finding]:
+    with mapped_errors(engine):
+        return list(sqlite_file.look(engine) if is_sqlite else postgresql.look(engine, connections))
 
 
 def _clock(engine: Engine) -> Finding:

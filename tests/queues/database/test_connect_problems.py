@@ -1,5 +1,6 @@
 """Each reason why a database cannot be opened has a sentence of its own."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,19 @@ def failure_of(url: object) -> str:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     said = failure_of(f"sqlite:///{tmp_path}/missing/paris.db")
     assert said.startswith(f"the folder {tmp_path}/missing of the database paris.db does not exist: create it")
+
+
+@pytest.mark.parametrize("words", ["unable to open database file", "attempt to write a readonly database"])
+@pytest.mark.parametrize("name", ["paris.db", "paris.db-wal", "paris.db-shm", "."])
+def test_the_file_or_folder_that_this_user_cannot_write_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, name: str
+) -> None:
+    for each in ("paris.db", "paris.db-wal", "paris.db-shm"):
+        (tmp_path / each).touch()
+    # Root may write everywhere, so the rights of the system cannot be used here.
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path / name)
+    said = problem(words, make_url(f"sqlite:///{tmp_path}/paris.db")) or ""
+    assert said.startswith(f"{tmp_path / name} cannot be written")
 
 
 def test_a_process_without_a_free_descriptor_is_told_so(tmp_path: Path) -> None:
