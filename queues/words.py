@@ -63,6 +63,15 @@ def links(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether Python could read the bytes of *text*, an argument or a path, in the encoding of the locale."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _first_line(error: BaseException) -> str:
     try:
         return first_line(error)
@@ -78,12 +87,3 @@ def _lines(error: BaseException) -> Iterator[tuple[str, int]]:
 def _trace(error: BaseException) -> str:
     frames = "".join(traceback.format_tb(error.__traceback__, limit=-_FRAMES))
     return f"Traceback (most recent call last):\n{frames}{describe(error)}"
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether Python could read the bytes of *text*, an argument or a path, in the encoding of the locale."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

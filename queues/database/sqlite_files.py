@@ -1,7 +1,8 @@
 """Refuse to work in a SQLite file that was replaced or removed beneath its open connections.
 
 Such a connection goes on in a file without a name, and all its commits are lost with its process. A removed `-wal` or
-`-shm` does the same, and other processes then write the same places of the database.
+`-shm` does the same, and other processes then write the same places of the database. A file with several names
+leads to that too, so it is refused before it is opened.
 """
 
 import os

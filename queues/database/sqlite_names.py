@@ -49,5 +49,5 @@ def _mount_point(line: str) -> str:
 def _mounts() -> str:
     try:
         return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
+    except OSError:  # only Linux has this file
         return ""

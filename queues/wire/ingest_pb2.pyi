@@ -38,7 +38,8 @@ class ProduceRequest(_message.Message):
     producer: _builtins.str
     sequence: _builtins.int
     """The producer counts its requests of one client from 1. A repeated number is answered and not stored again.
-    0, without messages: asks for the last number stored, which the reply then has as its `sequence` (0 if none).
+    0, without messages: asks for the last number stored. The reply has that number as its `sequence` (0 if none), with
+    the position and the token of that request.
     """
     hops: _builtins.int
     """how often a server has forwarded the request"""

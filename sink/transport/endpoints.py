@@ -72,7 +72,6 @@ Endpoint = TcpEndpoint | IpcEndpoint | LocalEndpoint
 
 def parse_endpoint(text: str) -> Endpoint:
     """Parse an endpoint; raise `ConfigurationError`, which names the mistake."""
-    _require_unicode(text)
     scheme, separator, rest = text.partition(":")
     if separator and scheme in _OVER_TCP and rest.startswith("//"):
         return tcp_endpoint(text)
@@ -127,6 +126,7 @@ def _with_plain_zone(host: str) -> str:
 
 
 def _ipc(text: str, path: str) -> IpcEndpoint:
+    _require_unicode(text)
     if not path.startswith("/"):
         raise ConfigurationError(f"{text!r} has no absolute path: write ipc:///path/of/socket, with three slashes")
     size = len(path.encode())

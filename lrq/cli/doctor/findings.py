@@ -46,7 +46,7 @@ def problem(check: str, sentence: str, cure: str) -> Finding:
 
 
 def told(check: str, error: object, cure: str = "look at the words of this error") -> Finding:
-    """Return the problem of an *error* of our own, whose sentence mostly ends with its cure after a colon."""
+    """Return the problem of our own *error* or sentence, which mostly ends with its cure after a colon."""
     sentence, colon, remedy = str(error).rpartition(": ")
     return problem(check, sentence, remedy) if colon else problem(check, str(error), cure)
 

@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import URL, Engine
 from sqlalchemy.exc import OperationalError
 
-from lrq.cli.doctor.findings import Finding, Severity, ok, problem, warning
+from lrq.cli.doctor.findings import Finding, Severity, ok, problem, told, warning
 from lrq.cli.words import size
 from queues.database import sqlite_names, urls
 from queues.errors import first_line
@@ -42,8 +42,7 @@ def _names(url: URL) -> Iterator[Finding]:
     path = urls.file_of(url)
     found = None if path is None else sqlite_names.problem_of(str(path.absolute()))
     if found is not None:
-        sentence, _, cure = found.rpartition(": ")
-        yield problem(_CHECK, sentence, cure)
+        yield told(_CHECK, found)
 
 
 def _room_of(url: URL) -> Iterator[Finding]:

@@ -72,6 +72,21 @@ def test_a_stored_request_ends_the_suspicion_and_keeps_the_patience():
     assert patience.is_patient
 
 
+def test_a_question_that_tells_of_a_stored_request_ends_the_suspicion() -> None:
+    producer = desk("tcp://paris:7400,tcp://paris:7401")
+    lose(producer, SILENCE)
+    machine = producer.machine
+    machine.connected()
+    producer.next_messages()
+    # The line has carried the request, so the next silence is the first one.
+    producer.take(pb.ProduceReply(sequence=machine.requests.numbered[0].number).SerializeToString())
+    assert not machine.requests.numbered
+    producer.submit(bytes(MANY_BYTES))
+    producer.next_messages()
+    producer.failed(producer.setup.order.current, grpc.StatusCode.UNAVAILABLE, SILENCE)
+    assert producer.lane is Lane.REPLACEABLE
+
+
 class HearingServer(SmallServer):
     """A server that notes whether each stream expects a large request."""
 
