@@ -20,6 +20,7 @@ from queues.clock import SYSTEM_CLOCK
 from queues.errors import ThreadEndedError
 from queues.positions import Position
 from sink.transport import channels
+from sink.transport.ended_calls import let_go
 from sink.transport.endpoints import TlsEndpoint
 
 #: The default time limit of a call, in seconds.
@@ -238,6 +239,7 @@ class Producer:
                 reaction = self._follow(call)
                 is_broken = False
             except grpc.RpcError as error:
+                let_go(error)
                 with self._changed:
                     reaction = self._desk.failed(endpoint, error.code(), error.details() or "")
             finally:
@@ -255,6 +257,9 @@ class Producer:
             self._desk.machine.connected()
             opened: Any = channel.stream_stream(METHOD)
             self._call = opened(writes, metadata=self._desk.metadata())
+            if self._desk.is_closed:
+                # `close` has seen no call to cancel, and waits for this thread.
+                self._call.cancel()
             return self._call
 
     def _follow(self, call: Iterator[bytes]) -> Reaction:

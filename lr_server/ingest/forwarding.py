@@ -16,6 +16,7 @@ from queues.wire import ingest_pb2 as pb
 from sink.transport import channels
 from sink.transport.admission import is_unread
 from sink.transport.credentials import Credentials
+from sink.transport.ended_calls import let_go
 from sink.transport.endpoints import TlsEndpoint, network_endpoint
 
 #: The seconds to wait for a connection to the leader.
@@ -92,6 +93,7 @@ class Upstream:
             for message in self._call:
                 self._settle([(self._unanswered.popleft().slot, reply) for reply in replies_in(message)])
         except grpc.RpcError as error:
+            let_go(error)
             # The producer repeats the request, and the next stream tells the reason. Only without an unanswered request
             # the connection is surely alive, and other streams go on with it.
             broken = not self._is_done

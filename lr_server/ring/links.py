@@ -24,6 +24,7 @@ from queues.send_log.ring.tick_contents import TickContent, weight_of
 from queues.wire import ring_pb2 as pb
 from queues.wire.ring_pb2_grpc import RingStub
 from sink.transport.credentials import Credentials
+from sink.transport.ended_calls import let_go
 
 #: The longest wait for the answer to a `Pull`, in seconds.
 PULL_SECONDS: Final = 60.0
@@ -121,11 +122,13 @@ class RingLink:
                     pull.cancel()
             reply: Reply = pull.result()
         except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            let_go(error)
             words = f"rank {self._receiver} gives no ticks for a copy: {_reason(error)}"
             raise PeerUnreachableError(words) from error
         else:
             return reply
         finally:
+            self._pull = None
             channel.close()
 
     def look(self) -> RingStatus:
@@ -165,10 +168,12 @@ class RingLink:
             except grpc.FutureCancelledError:
                 pass
             except (grpc.RpcError, ConfigurationError) as error:
+                let_go(error)
                 self._note(error)
             except Exception as error:  # noqa: BLE001 - the top of the loop: without it the members would not meet again
                 self._trouble.note(error)
             finally:
+                self._call = None
                 over.set()
             self._clock.wait(self._stopping, jittered(_PAUSE))
 

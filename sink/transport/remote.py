@@ -12,6 +12,7 @@ from queues.wire.replication_pb2_grpc import ReplicationStub
 from sink.transport import call_errors, channels
 from sink.transport.channels import Lane
 from sink.transport.credentials import Credentials, needed
+from sink.transport.ended_calls import let_go
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
 #: The time limit for the answer to a negotiation, in seconds.
@@ -55,7 +56,10 @@ class RemoteSink:
         call = self._begin(lambda: self._stub.Negotiate.future(request, timeout=self._timeout))
         try:
             return call.result()
-        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+        except grpc.FutureCancelledError as error:
+            raise call_errors.closed(self._endpoint) from error
+        except grpc.RpcError as error:
+            let_go(error)
             raise self._mapped(error) from error
         finally:
             self._end(call)
@@ -73,6 +77,7 @@ class RemoteSink:
                 if ack.HasField("refusal"):
                     return
         except grpc.RpcError as error:
+            let_go(error)
             if not call_errors.is_too_large(error.code(), _details(error)):
                 raise self._mapped(error) from error
             yield pb.Ack(refusal=pb.Refusal(kind=pb.Refusal.TOO_LARGE, reason=_details(error)))
@@ -114,8 +119,8 @@ class RemoteSink:
         with self._guard:
             self._calls.discard(call)
 
-    def _mapped(self, error: Exception) -> PeerUnreachableError | ProtocolError:
-        if self._is_closed or not isinstance(error, grpc.RpcError):
+    def _mapped(self, error: grpc.RpcError) -> PeerUnreachableError | ProtocolError:
+        if self._is_closed:
             return call_errors.closed(self._endpoint)
         return call_errors.failed(self._endpoint, error.code(), _details(error), self._timeout)
 
@@ -158,8 +163,8 @@ class _Outgoing:
     def release(self) -> None:
         """Read no further frame. Unless another thread reads one now, *frames* end here.
 
-        gRPC's error of a broken call is part of a reference cycle with this object. Without the release only the
-        garbage collector would end the frames: late, in a thread that may hold any lock.
+        The error of a broken call names this object in its traceback. Without the release the frames would end with
+        the error: late, in a thread that may hold any lock.
         """
         self._frames = None
 

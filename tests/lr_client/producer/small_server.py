@@ -47,7 +47,9 @@ class SmallServer(IngestServicer):
         self.held = threading.Event()
         self.held.set()
         self._threads = ThreadPoolExecutor(80)
-        self._server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0)])
+        self._server = grpc.server(
+            self._threads, options=[("grpc.so_reuseport", 0), ("grpc.http2.max_ping_strikes", 0)]
+        )
         add_IngestServicer_to_server(self, self._server)
         if credentials is None:
             self.port = self._server.add_insecure_port(listen)

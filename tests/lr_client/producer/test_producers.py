@@ -3,7 +3,7 @@
 import asyncio
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from lr_client import LRMessageWithDestinations
-from lr_client.producer import AsyncProducer, ProducerMessage
+from lr_client.producer import AsyncProducer, Producer, ProducerMessage
 from queues import errors
 from queues.positions import Position
+from sink.transport import channels
 from tests.lr_client.producer.small_server import MemoryLog, Refusal, SmallServer
 from tests.waiting import eventually
 
@@ -292,6 +293,38 @@ def test_close_waits_for_answers_and_ends_the_others(server: SmallServer, new_pr
     eventually(lambda: other.close(0.2) or True)
     with pytest.raises((errors.OutcomeUnknownError, errors.UsageError)):
         other.result(unknown)
+
+
+class EndlessServer(SmallServer):
+    """Ends no stream, also when its producer writes nothing more."""
+
+    def Produce(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802
+        context.add_callback(self.held.set)
+        self.held.wait()
+        yield from ()
+
+
+@pytest.fixture
+def endless() -> Iterator[SmallServer]:
+    server = EndlessServer()
+    server.held.clear()
+    yield server
+    server.stop()
+
+
+def test_a_producer_that_closes_before_its_stream_begins_ends(endless: SmallServer, monkeypatch: pytest.MonkeyPatch):
+    producer = Producer(endless.endpoint, client="meters", producer="meter-17")
+
+    def take(*asked: Any) -> channels.SharedChannel:
+        producer.close(0)
+        return taken(*asked)
+
+    taken = channels.take
+    monkeypatch.setattr(channels, "take", take)
+    unknown = producer.submit(messages(b"1"))
+    eventually(lambda: not producer._thread.is_alive())  # type: ignore[union-attr]
+    with pytest.raises(errors.UsageError, match="the producer is closed"):
+        unknown.result()
 
 
 @pytest.mark.parametrize("timeout", [None, "5", math.nan, True])

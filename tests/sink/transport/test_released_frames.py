@@ -1,9 +1,8 @@
-"""The frames of a broken stream end at once: the garbage collector would end them late, and in any thread."""
+"""The frames of a broken stream end at once, and not with its error: late, and in any thread."""
 
 import gc
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 
@@ -36,8 +35,9 @@ def uncollected() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("breaks", ["here", "there"])
-def test_the_frames_of_a_broken_stream_end_without_the_garbage_collector(breaks: str, uncollected: None) -> None:
+def test_the_frames_of_a_broken_stream_end_while_its_error_is_kept(breaks: str, uncollected: None) -> None:
     begun, ended, broken = threading.Event(), threading.Event(), threading.Event()
+    kept: list[LrqError] = []
 
     def frames() -> Iterator[pb.Frame]:
         try:
@@ -49,9 +49,11 @@ def test_the_frames_of_a_broken_stream_end_without_the_garbage_collector(breaks:
             ended.set()
 
     def stream() -> None:
-        with suppress(LrqError):
+        try:
             for _ in sink.replicate(frames()):
                 begun.set()
+        except LrqError as error:
+            kept.append(error)
 
     with serve(Taking(), ["tcp://127.0.0.1:0"]) as service:
         sink = RemoteSink(network_endpoint(service.endpoints[0]))
@@ -65,4 +67,5 @@ def test_the_frames_of_a_broken_stream_end_without_the_garbage_collector(breaks:
         eventually(lambda: not thread.is_alive())
         broken.set()
         eventually(ended.is_set)
+        assert kept
         sink.close()
