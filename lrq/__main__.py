@@ -2,12 +2,21 @@
 
 import sys
 
-from queues.errors import MissingDependencyError
-from queues.extras import require_libraries
-
 
 def main() -> None:
-    """Run the command line and exit; without its libraries, say in one line how to install them."""
+    """Run the command line and exit; a Ctrl-C while its libraries load ends it as any later one does."""
+    try:
+        _main()
+    except KeyboardInterrupt:
+        # `Exit.INTERRUPTED`, whose module may not be loaded.
+        sys.exit(130)
+
+
+def _main() -> None:
+    """Load and run the command line; without its libraries, say in one line how to install them."""
+    from queues.errors import MissingDependencyError
+    from queues.extras import require_libraries
+
     try:
         require_libraries(
             "cli", "the command line", ("typer", "rich", "structlog", "grpc", "pydantic_settings", "prometheus_client")

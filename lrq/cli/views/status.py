@@ -74,10 +74,19 @@ def verdict(status: SiteStatus, beside: Sequence[str] = ()) -> RenderableType:
         title = Text("○ this member of the ring does not lead: see `lrq ring status`", style="bold yellow")
     else:
         title = Text(f"○ no server works for this site: {SERVE}", style="bold yellow")
+    told: list[RenderableType] = [title]
+    if found:
+        told.append(_listed(found, "red"))
+    if remarkable:
+        told += [Text(f"○ {plural(len(remarkable), 'remark')}", style="yellow"), _listed(remarkable, "yellow")]
+    return Group(*told)
+
+
+def _listed(sentences: Sequence[str], style: str) -> Table:
     lines = Table.grid(padding=(0, 1))
-    for words, style in [*((words, "red") for words in found), *((words, "yellow") for words in remarkable)]:
+    for words in sentences:
         lines.add_row(Text("  •", style=style), Text(one_line(words), style=style, overflow="fold"))
-    return Group(title, lines) if found or remarkable else title
+    return lines
 
 
 def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence[float]) -> Table:

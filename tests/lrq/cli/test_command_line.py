@@ -59,6 +59,27 @@ def test_help_loads_neither_the_database_nor_the_network_libraries():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=60)
 
 
+_INTERRUPTED = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+from lrq.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("library", ["queues.errors", "typer", "rich", "lrq.cli.main"])
+def test_ctrl_c_while_the_libraries_load_ends_the_command_without_a_traceback(library: str):
+    command = [sys.executable, "-c", _INTERRUPTED, library]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 @pytest.mark.parametrize("command", ON_A_DATABASE, ids=" ".join)
 def test_a_missing_database_url_is_a_one_line_error(lrq: Command, command: list[str]):
     done = lrq(*command)

@@ -179,7 +179,17 @@ def test_a_session_in_snapshot_sync_is_a_remark(status, source: SourceSite):
     source.session("tokyo", state="snapshot sync", reason="waiting for the provider")
     done = status()
     assert done.code == 0
-    assert "• policy to tokyo: snapshot sync, waiting for the provider" in done.out
+    assert "○ 1 remark\n  • policy to tokyo: snapshot sync, waiting for the provider" in done.out
+
+
+def test_troubles_and_remarks_are_told_apart_without_colours(status, source: SourceSite):
+    source.session("tokyo", state="snapshot sync", reason="waiting for the provider")
+    source.session("lima", state="failed", reason="another site answers")
+    done = status()
+    assert done.code == 3
+    last = done.out.splitlines()[-4:]
+    assert [line[:3].strip() for line in last] == ["✗ 1", "•", "○ 1", "•"]
+    assert ["lima" in last[1], "tokyo" in last[3]] == [True, True]
 
 
 @pytest.mark.parametrize("word", ["inactive", "left out"])
