@@ -138,7 +138,8 @@ def map_cause(
     words = first_line(cause) or type(cause).__name__
     state = getattr(cause, "sqlstate", None)
     if _is_missing(words, state):
-        return NotInitializedError(f"the database has no lrq tables ({words}): run `lrq init`")
+        cure = "run `lrq init`; if some are there, `lrq doctor` names those that are missing"
+        return NotInitializedError(f"the database has no lrq tables ({words}): {cure}")
     if state == _NO_RIGHT and "lrq" in words:
         return ConfigurationError(f"the database role lacks a right ({words}): run `lrq grant` as the tables' owner")
     if state is not None:

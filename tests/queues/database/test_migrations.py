@@ -17,6 +17,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, create_mock_engine, event, insert, inspect, make_url, select, text
 
 import queues
+from discovery.status import read_status
 from queues.database import dialects, migrations, schema, tables
 from queues.database.transactions import is_lock_timeout, mapped_errors
 from queues.errors import (
@@ -194,6 +195,13 @@ def test_an_older_schema_is_refused_with_the_command_that_migrates_it(site: Engi
 def test_the_error_for_an_empty_database_names_the_command_to_run(engine: Engine):
     with pytest.raises(NotInitializedError, match="run `lrq init`"):
         migrations.require(engine)
+
+
+def test_the_error_for_a_renamed_table_names_the_command_that_tells_it(site: Engine):
+    with site.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE lrq_sessions RENAME TO my_sessions")
+    with pytest.raises(NotInitializedError, match=r"lrq_sessions.*`lrq doctor` names those that are missing"):
+        read_status(site)
 
 
 def test_check_names_missing_tables_and_columns(site: Engine):
