@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
 
-from lrq.console.reading import reader
+from lrq.console.reading import PageThreads, reader
 from lrq.console.repeated import SHARE, UNWATCHED, WATCHED, Repeated, pause_after
 from queues.clock import SYSTEM_CLOCK
 from tests.waiting import eventually
@@ -144,7 +144,7 @@ class Silent:
 
     def _connect(self):
         self.asked.add(threading.current_thread().name)
-        assert self.let.wait(60)
+        assert self.let.wait(120)
         raise sqlite3.OperationalError("too late")
 
 
@@ -157,13 +157,15 @@ def silent():
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-def test_the_actions_of_two_silent_sites_are_awaited_at_the_same_time(site, silent, visit):
+def test_the_actions_of_two_silent_sites_are_awaited_at_the_same_time(site, silent, visit, monkeypatch):
     first, second = silent
+    # Otherwise the second site would be asked, too, once the page has given the first one up.
+    monkeypatch.setitem(PageThreads.__init__.__kwdefaults__, "seconds", 600.0)
     engines = {"lima": first.engine, "oslo": second.engine, "paris": site}
     visitor = visit(engines, ready=False)
     with ThreadPoolExecutor(1) as threads:
         page = threads.submit(visitor.get, "/actions")
-        eventually(lambda: "console-lima_0" in first.asked and "console-oslo_0" in second.asked, timeout=5)
+        eventually(lambda: "console-lima_0" in first.asked and "console-oslo_0" in second.asked)
         assert "LRQ_Send_LogEntries" in visitor.get("/entries?site=paris"), "another page meanwhile"
         for each in silent:
             each.let.set()
