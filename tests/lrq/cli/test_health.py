@@ -146,8 +146,8 @@ def test_tables_whose_rows_are_hidden_from_the_role_are_trouble():
     log = a_log(hiding=("lrq_sessions",))
     (sentence,) = troubles(a_site(log=log))
     assert sentence == (
-        "row level security hides rows of lrq_sessions from this role, so entries would stay or be lost: run `ALTER ROLE "
-        "… BYPASSRLS`, or `ALTER TABLE … DISABLE ROW LEVEL SECURITY` for each table of lrq"
+        "row level security hides rows of lrq_sessions from this role, so entries would stay or be lost: run "
+        "`ALTER ROLE … BYPASSRLS`, or `ALTER TABLE … DISABLE ROW LEVEL SECURITY` for each table of lrq"
     )
     assert log.as_json()["hiding"] == ["lrq_sessions"]
 
