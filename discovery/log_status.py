@@ -50,7 +50,8 @@ class LogStatus:
 
     `waiting` counts committed entries in no tick yet, up to `queues.counts.COUNTED`. `last_tick_us` is None without a
     tick. `trim_blockers` are transactions of others that use tables of the log for minutes (PostgreSQL only).
-    `unlogged` are all tables of lrq that a crash empties (PostgreSQL only).
+    `unlogged` are all tables of lrq that a crash empties (PostgreSQL only). `hiding` are all those of which row level
+    security hides rows from the role that asks.
     """
 
     branch: str
@@ -62,6 +63,7 @@ class LogStatus:
     unknown: tuple[UnknownStatus, ...] = ()
     trim_blockers: tuple[TrimBlocker, ...] = ()
     unlogged: tuple[str, ...] = ()
+    hiding: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `log`."""
@@ -75,4 +77,5 @@ class LogStatus:
             "unknown_destinations": [each.as_json() for each in self.unknown],
             "trim_blockers": [each._asdict() for each in self.trim_blockers],
             "unlogged": list(self.unlogged),
+            "hiding": list(self.hiding),
         }

@@ -60,6 +60,7 @@ def read_status(engine: Engine) -> SiteStatus:
                 unknown=read_unknown(connection),
                 trim_blockers=tuple(segment_reads(connection).blockers(connection)),
                 unlogged=tuple(schema.unlogged(connection)),
+                hiding=tuple(schema.hiding(connection)),
             ),
             sessions=read_sessions(connection, rows, recent, trimmed, view),
             snapshots=read_snapshots(connection),

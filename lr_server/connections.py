@@ -95,4 +95,5 @@ def _engine(url: str, name: str, lease_seconds: float, **options: Any) -> Engine
     arguments = dialects.named(make_url(url).get_backend_name()).connect_as(make_url(url), name)
     made = queues.create_engine(url, connect_args=dict(arguments), **options)
     dialects.of(made).end_idle(made, lease_seconds)
+    dialects.of(made).refuse_hidden_rows(made)
     return made

@@ -7,7 +7,8 @@ from discovery.receive_status import FailureStatus, ReceiveQueueStatus
 from discovery.session_status import STALL_SECONDS, ReplicasStatus, SessionStatus
 from discovery.site_status import SiteStatus
 from lr_server.protocol.negotiation import without_provider
-from lrq.cli.words import LOGGED_AGAIN, SERVE, duration, emptied_by_a_crash, number, plural, some
+from lrq.cli.words import LOGGED_AGAIN, SERVE, duration, emptied_by_a_crash, hidden_from_the_role, number, plural, some
+from queues.database.hidden_rows import SHOW_ALL
 from queues.leadership import TopologyFacts
 from queues.names import ClientName
 from queues.send_log.trim_blockers import TrimBlocker, long_ones
@@ -37,6 +38,7 @@ def troubles(status: SiteStatus) -> list[str]:
         *unordered(status.log.ordering),
         *unknown(status.log.unknown),
         *_unlogged(status.log.unlogged),
+        *_hiding(status.log.hiding),
         *blocked_trim(long_ones(status.log.trim_blockers)),
         *_sessions(status),
         *_unprovided(status),
@@ -139,6 +141,11 @@ def unordered(ordering: OrderingStatus) -> Iterator[str]:
 def _unlogged(tables: Sequence[str]) -> Iterator[str]:
     if tables:
         yield f"{emptied_by_a_crash(tables)}: run `{LOGGED_AGAIN.format(tables[0])}`, the same for the others"
+
+
+def _hiding(tables: Sequence[str]) -> Iterator[str]:
+    if tables:
+        yield f"{hidden_from_the_role(tables)}: {SHOW_ALL}"
 
 
 def blocked_trim(blockers: Iterable[TrimBlocker]) -> Iterator[str]:

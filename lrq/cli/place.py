@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Time limit for connecting to a database, in seconds.
 CONNECT_SECONDS: Final = 10
+#: The name of connections that only lrq itself uses.
+_COMMAND: Final = "command"
 _FEW: Final[Mapping[str, int]] = {}
 #: How often a waiting command looks for the tables, in seconds.
 _LOOK: Final = 0.2
@@ -103,7 +105,7 @@ def opened(
     site: str | None,
     *,
     pool: Mapping[str, int] = _FEW,
-    role: str = "command",
+    role: str = _COMMAND,
     wait: float = 0.0,
 ) -> Iterator[OpenSite]:
     """Open the site's database; *pool* are options of SQLAlchemy's pool, and *role* names the connections.
@@ -140,7 +142,7 @@ def _has_tables(place: SitePlace) -> bool:
 
 @contextmanager
 def engine_of(
-    place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, int] = _FEW, role: str = "command"
+    place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, int] = _FEW, role: str = _COMMAND
 ) -> Iterator[Engine]:
     """Yield an engine that fails if connecting takes longer than `CONNECT_SECONDS`; for *pool* see `opened`."""
     if must_exist:
@@ -150,6 +152,9 @@ def engine_of(
     name = dialect.connect_as(place.url, connection_name(place.site, role))
     options: dict[str, Any] = {"connect_args": {**limit, **name}, **pool}
     engine = queues.create_engine(place.url, **options)
+    if role == _COMMAND:
+        # The other roles share their connections with the application, whose own tables may have policies.
+        dialect.refuse_hidden_rows(engine)
     try:
         yield engine
     finally:

@@ -21,6 +21,11 @@ def emptied_by_a_crash(tables: Sequence[str]) -> str:
     return f"a crash of PostgreSQL empties the unlogged {some(tables)}, so entries would be lost or come twice"
 
 
+def hidden_from_the_role(tables: Sequence[str]) -> str:
+    """Tell the harm of row level security on *tables* in a sentence without its end."""
+    return f"row level security hides rows of {some(tables)} from this role, so entries would stay or be lost"
+
+
 def size(count: float) -> str:
     """Show a number of bytes: `512 B`, `1.2 MiB`."""
     for unit in _UNITS:

@@ -161,6 +161,10 @@ class Transactions(Protocol):
         """End transactions marked with another generation of the lease *name* and idle for *idle* seconds."""
         ...
 
+    def refuse_hidden_rows(self, engine: Engine) -> None:
+        """Make each statement of *engine* fail that row level security would keep from some rows."""
+        ...
+
     def end_idle(self, engine: Engine, seconds: float) -> None:
         """Make the database end transactions of *engine*, and their connections, after *seconds* without a statement.
 

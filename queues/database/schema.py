@@ -132,6 +132,11 @@ def unlogged(connection: Connection) -> list[str]:
     return dialects.of(connection).unlogged(connection)
 
 
+def hiding(connection: Connection) -> list[str]:
+    """Name the tables from whose rows PostgreSQL keeps the role of *connection* (row level security)."""
+    return dialects.of(connection).hiding(connection)
+
+
 def _missing(connection: Connection) -> list[str]:
     """Name the missing tables, views and columns, and the missing parts of the dialect."""
     dialect = dialects.of(connection)

@@ -105,6 +105,10 @@ class Setup(Protocol):
         """Name the tables of lrq that the database empties after a crash."""
         ...
 
+    def hiding(self, connection: Connection) -> list[str]:
+        """Name the tables of lrq from whose rows the database keeps the role of *connection*."""
+        ...
+
     def incarnation(self, connection: Connection) -> str:
         """Return a text that changes when the database is restored, promoted or copied: see `lrq_branches`."""
         ...

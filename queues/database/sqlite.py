@@ -157,6 +157,9 @@ class SqliteDialect(SqliteCuts):
     def end_older(self, engine: Engine, name: str, generation: int, idle: float) -> None:
         """Do nothing: SQLite has no backends to end."""
 
+    def refuse_hidden_rows(self, engine: Engine) -> None:
+        """Do nothing: SQLite hides no rows."""
+
     def end_idle(self, engine: Engine, seconds: float) -> None:
         """Do nothing: SQLite cannot end a transaction from outside."""
 
@@ -246,6 +249,10 @@ class SqliteDialect(SqliteCuts):
 
     def untriggered(self, connection: Connection) -> list[str]:  # noqa: ARG002
         """Return an empty list: SQLite's ids are in the order of commits without a trigger."""
+        return []
+
+    def hiding(self, connection: Connection) -> list[str]:  # noqa: ARG002
+        """Return none: SQLite hides no rows."""
         return []
 
     def unlogged(self, connection: Connection) -> list[str]:  # noqa: ARG002

@@ -8,6 +8,7 @@ from sqlalchemy import URL, Connection, Engine, exc
 from queues.database import dialects
 from queues.database.connect_problems import problem
 from queues.database.dialect import READING, Dialect
+from queues.database.hidden_rows import SHOW_ALL
 from queues.database.tables.rewritten import REWRITTEN
 from queues.errors import ConfigurationError, NotInitializedError, SetupError, StoreUnavailableError, first_line
 
@@ -84,6 +85,10 @@ def mapped_errors(engine: Engine | None = None) -> Iterator[None]:
         raise mapped from error
 
 
+def _raised_in(cause: BaseException | None) -> str | None:
+    return getattr(getattr(cause, "diag", None), "source_function", None)
+
+
 def is_lock_timeout(error: StoreUnavailableError) -> bool:
     """Return whether PostgreSQL gave up waiting for a lock, after its `lock_timeout` or because of a deadlock."""
     cause = error.__cause__
@@ -112,6 +117,8 @@ def mapped_setup_errors() -> Iterator[None]:
 _MISSING = ("no such table: lrq_", 'relation "lrq_')
 _MISSING_STATES = ("42P01", "42703")
 _NO_RIGHT = "42501"
+# The functions of PostgreSQL that refuse a statement because of policies: its words depend on the language.
+_ROW_SECURITY = ("check_enable_rls", "get_row_security_policies", "ExecWithCheckOptions")
 #: A lock that did not come in time, and a deadlock.
 _LOCK_NOT_GIVEN = ("55P03", "40P01")
 #: SQLSTATE classes and codes after which a later try may succeed: connection, time-outs, conflicts, resources.
@@ -140,6 +147,8 @@ def map_cause(
     if _is_missing(words, state):
         cure = "run `lrq init`; if some are there, `lrq doctor` names those that are missing"
         return NotInitializedError(f"the database has no lrq tables ({words}): {cure}")
+    if state == _NO_RIGHT and "lrq" in words and _raised_in(cause) in _ROW_SECURITY:
+        return ConfigurationError(f"row level security hides rows from the database role ({words}): {SHOW_ALL}")
     if state == _NO_RIGHT and "lrq" in words:
         return ConfigurationError(f"the database role lacks a right ({words}): run `lrq grant` as the tables' owner")
     if state is not None:

@@ -8,9 +8,17 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Engine, and_, bindparam, case, func, insert, select, update
 
 from queues.clock import now_us
+from queues.database.hidden_rows import SHOW_ALL, hides_rows
 from queues.database.tables.consumers import consumers, parked_entries
-from queues.database.tables.receive import receive_marks, receive_queues
+from queues.database.tables.receive import (
+    receive_blocks,
+    receive_headers,
+    receive_marks,
+    receive_queues,
+    receive_snapshot_blocks,
+)
 from queues.database.transactions import reading, writing_briefly
+from queues.errors import ConfigurationError
 from queues.names import ClientName
 from queues.receive.marks import NOT_ENDED
 from queues.receive.newest import newest
@@ -112,10 +120,15 @@ def _is_enrolled(connection: Connection, queue_id: int, undoes: bool) -> bool:
 
 
 def queue_state(connection: Connection, queue_id: int) -> QueueState | None:
-    """Read both sides' marks in one statement; None until both exist."""
+    """Read both sides' marks in one statement; None until both exist.
+
+    Raises `ConfigurationError` if the role may not see all entries: a subscriber would pass over the others.
+    """
     row = connection.execute(QUEUE_STATE, {"queue": queue_id}).first()
     if row is None:
         return None
+    if row.hides:
+        raise ConfigurationError(f"row level security hides received entries from the database role: {SHOW_ALL}")
     return QueueState(Consumed(*row[:_OWN]), Received(*row[_OWN:_BOTH]), row.retry_id, row.back_seq, row.version)
 
 
@@ -133,6 +146,7 @@ QUEUE_STATE = (
         .label("retry_id"),
         consumers.c.back_seq,
         consumers.c.version,
+        hides_rows(receive_blocks, receive_headers, receive_snapshot_blocks).label("hides"),
     )
     .join_from(consumers, receive_marks, receive_marks.c.queue_id == consumers.c.queue_id)
     .where(

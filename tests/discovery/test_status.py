@@ -44,7 +44,8 @@ EXPECTED: dict[str, Any] = {
     "owners": [{"lease": "server", "owner": "test", "generation": 2, "alive": True, "lapsed_at": None}],
     "servers": [],
     "log": {"branch": "branch", "seq": 2, "trimmed_seq": 0, "last_tick_at": "time", "waiting": 1, "unordered": [],
-            "untriggered": [], "unknown_destinations": [], "trim_blockers": [], "unlogged": []},
+            "untriggered": [], "unknown_destinations": [], "trim_blockers": [], "unlogged": [],
+            "hiding": []},
     "sessions": [
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",

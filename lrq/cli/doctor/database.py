@@ -15,9 +15,10 @@ from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
 from lrq.cli.views.status_tables import owner_words
-from lrq.cli.words import LOGGED_AGAIN, SERVE, emptied_by_a_crash, plural
+from lrq.cli.words import LOGGED_AGAIN, SERVE, emptied_by_a_crash, hidden_from_the_role, plural
 from queues.clock import now_us
 from queues.database import dialects, schema, servers, urls
+from queues.database.hidden_rows import SHOW_ALL
 from queues.database.server_rights import missing_rights
 from queues.database.transactions import mapped_errors, reading
 from queues.errors import LrqError
@@ -90,6 +91,9 @@ def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
 def _whole(engine: Engine) -> Iterator[Finding]:
     with reading(engine) as connection:
         without, unlogged = schema.untriggered(connection), schema.unlogged(connection)
+        hiding = schema.hiding(connection)
+    if hiding:
+        yield problem("row level security", hidden_from_the_role(hiding), SHOW_ALL)
     if unlogged:
         cure = f"{LOGGED_AGAIN.format(unlogged[0])}, the same for the others"
         yield problem("durability", emptied_by_a_crash(unlogged), cure)

@@ -152,6 +152,10 @@ class PostgresqlSetup:
         """Look for tables after `ALTER TABLE … SET UNLOGGED`."""
         return list(connection.execute(_UNLOGGED).scalars())
 
+    def hiding(self, connection: Connection) -> list[str]:
+        """Look for tables whose row level security applies to the role."""
+        return list(connection.execute(_HIDING).scalars())
+
     def incarnation(self, connection: Connection) -> str:
         """Return the system identifier, the timeline and the number of the database."""
         identity = "0/0"
@@ -230,6 +234,11 @@ _UNLOGGED: Final = text(
     "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relnamespace = c.relnamespace"
     r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p')"
     " AND c.relpersistence = 'u' ORDER BY c.relname"
+)
+_HIDING: Final = text(
+    "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relnamespace = c.relnamespace"
+    r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p')"
+    " AND c.relrowsecurity AND row_security_active(c.oid) ORDER BY c.relname"
 )
 _HELPER_FIRES: Final = text(
     "SELECT 1 FROM pg_trigger WHERE tgname = 'lrq_sequence_commit' AND tgenabled = 'A'"

@@ -92,16 +92,22 @@ class PostgresqlTransactions:
         with engine.connect().execution_options(**{READING: True}) as connection, connection.begin():
             exchange(connection, [ending], last=True)
 
+    def refuse_hidden_rows(self, engine: Engine) -> None:
+        """Set `row_security = off` on each new connection, with which PostgreSQL raises an error and hides no rows."""
+        _set_on_connect(engine, "SET row_security = off")
+
     def end_idle(self, engine: Engine, seconds: float) -> None:
         """Set `idle_in_transaction_session_timeout` on each new connection."""
-        limit = f"SET idle_in_transaction_session_timeout = {max(int(seconds * 1000), 1)}"
+        _set_on_connect(engine, f"SET idle_in_transaction_session_timeout = {max(int(seconds * 1000), 1)}")
 
-        @event.listens_for(engine, "connect")
-        def _set_limit(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-            cursor = connection.cursor()
-            cursor.execute(limit)
-            cursor.close()
-            connection.commit()
+
+def _set_on_connect(engine: Engine, setting: str) -> None:
+    @event.listens_for(engine, "connect")
+    def _set(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+        cursor = connection.cursor()
+        cursor.execute(setting)
+        cursor.close()
+        connection.commit()
 
 
 def _end_when_idle(connection: Connection) -> Request:

@@ -142,6 +142,16 @@ def test_tables_that_a_crash_empties_are_trouble():
     assert log.as_json()["unlogged"] == ["lrq_log_entries_0", "lrq_receive_marks"]
 
 
+def test_tables_whose_rows_are_hidden_from_the_role_are_trouble():
+    log = a_log(hiding=("lrq_sessions",))
+    (sentence,) = troubles(a_site(log=log))
+    assert sentence == (
+        "row level security hides rows of lrq_sessions from this role, so entries would stay or be lost: run "
+        "`ALTER ROLE … BYPASSRLS`, or `ALTER TABLE … DISABLE ROW LEVEL SECURITY` for each table of lrq"
+    )
+    assert log.as_json()["hiding"] == ["lrq_sessions"]
+
+
 UNKNOWN = UnknownStatus(ClientName("policy"), SiteId("tokio"), 2, more=False, oldest_seconds=90.0, dropped=0)
 
 

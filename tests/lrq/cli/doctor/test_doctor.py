@@ -13,15 +13,19 @@ import trustme
 from sqlalchemy import Engine, text
 
 import queues
+from discovery.status import read_status
 from lr_server import LogReplicationServer, Settings
 from lrq.cli.doctor import peers
 from lrq.cli.doctor.findings import Finding, Severity
 from lrq.cli.doctor.view import line
+from queues.database import grants
+from queues.database.grantees import Grantee
 from sink.transport.credentials import Credentials
 from tests.certificates import issued
 from tests.clusters import cluster, site_of
 from tests.conftest import NewSite
 from tests.lrq.cli.command import Command
+from tests.system import roles
 from tests.system.relay import Relay
 
 SECRET = "open-sesame"
@@ -284,6 +288,22 @@ def test_a_table_that_a_crash_empties_is_told_with_its_cure(lrq: Command, site: 
     assert found.problem("durability").endswith("ALTER TABLE lrq_log_entries_3 SET LOGGED, the same for the others")
     told = lrq("status", "--json", "--database", url_of(site)).json["log"]["unlogged"]
     assert told == ["lrq_log_entries_3", "lrq_receive_marks"]
+
+
+def test_tables_whose_rows_are_hidden_from_the_role_are_told_with_the_cure(lrq: Command, site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite hides no rows")
+    with roles.new_role(site) as role, roles.engine_of(site, role) as engine:
+        grants.grant(site, role, Grantee.SERVER)
+        with site.begin() as connection:
+            connection.execute(text("ALTER TABLE lrq_receive_marks ENABLE ROW LEVEL SECURITY"))
+        found = Examined(lrq, "--database", url_of(engine), "--site", "paris")
+        assert "hides rows of lrq_receive_marks from this role" in found.problem("row level security")
+        assert read_status(engine).log.hiding == ("lrq_receive_marks",)
+        refused = lrq("status", "--database", url_of(engine))
+        assert refused.code == 1
+        assert "row level security hides rows from the database role" in refused.err
+        assert read_status(site).log.hiding == ()
 
 
 # --- peers ----------------------------------------------------------------------------------------------------
