@@ -85,10 +85,6 @@ def mapped_errors(engine: Engine | None = None) -> Iterator[None]:
         raise mapped from error
 
 
-def _raised_in(cause: BaseException | None) -> str | None:
-    return getattr(getattr(cause, "diag", None), "source_function", None)
-
-
 def is_lock_timeout(error: StoreUnavailableError) -> bool:
     """Return whether PostgreSQL gave up waiting for a lock, after its `lock_timeout` or because of a deadlock."""
     cause = error.__cause__
@@ -147,7 +143,7 @@ def map_cause(
     if _is_missing(words, state):
         cure = "run `lrq init`; if some are there, `lrq doctor` names those that are missing"
         return NotInitializedError(f"the database has no lrq tables ({words}): {cure}")
-    if state == _NO_RIGHT and "lrq" in words and _raised_in(cause) in _ROW_SECURITY:
+    if state == _NO_RIGHT and "lrq" in words and _hides_rows(cause):
         return ConfigurationError(f"row level security hides rows from the database role ({words}): {SHOW_ALL}")
     if state == _NO_RIGHT and "lrq" in words:
         return ConfigurationError(f"the database role lacks a right ({words}): run `lrq grant` as the tables' owner")
@@ -159,6 +155,11 @@ def map_cause(
     if not transient:
         return None
     return StoreUnavailableError(problem(words, url) or f"the database cannot be used just now: {words}")
+
+
+def _hides_rows(cause: BaseException | None) -> bool:
+    """Return whether PostgreSQL has refused a statement because of a policy of row level security."""
+    return getattr(getattr(cause, "diag", None), "source_function", None) in _ROW_SECURITY
 
 
 def _is_missing(words: str, state: str | None) -> bool:
