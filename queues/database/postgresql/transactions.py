@@ -119,18 +119,20 @@ def _end_when_idle(connection: Connection) -> Request:
 
 
 # A shared advisory lock on (name, generation). No transaction ever waits for it, because none takes it exclusively. The
-# lock only tells a successor the backends to end.
+# lock only tells a successor the backends to end. Two sites in one database have leases of equal names. So each set of
+# lrq's tables has locks of its own.
+_LEASE: Final = "'lrq lease ' || 'lrq_site'::regclass::oid || ' ' || "
 _PRESENCE: Final[ColumnElement[Any]] = func.pg_advisory_xact_lock_shared(
-    func.hashtext(text("'lrq lease ' || :name")),
+    func.hashtext(text(f"{_LEASE}:name")),
     # A lock has 32-bit numbers. Equal low bits of two generations would only delay a successor.
     cast(cast(bindparam("held", type_=BigInteger), BIT(32)), Integer),
 )
 _DURABLY: Final[Any] = text("set_config('synchronous_commit', 'on', true)")
 # A busy backend may already serve another transaction from a pool, so only idle backends are terminated.
 _END_OLDER: Final = (
-    "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+    "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"  # noqa: S608 - constants
     " WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND l.classid = hashtext('lrq lease ' || %(name)s)::bit(32)::bigint::oid"
+    f" AND l.classid = hashtext({_LEASE}%(name)s)::bit(32)::bigint::oid"
     " AND l.objid <> CAST(%(held)s AS bigint)::bit(32)::bigint::oid"
     " AND a.usename = current_user AND l.pid <> pg_backend_pid()"
     # Idle between two statements, or in the middle of a COPY.

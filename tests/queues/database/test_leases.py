@@ -1,10 +1,13 @@
 """Leases: a lease has one owner at a time, and each transaction of a stale owner is refused."""
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import Engine, text, update
 
+import queues
 from queues.database import leases, tables
 from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import OwnershipLostError, StoreUnavailableError
@@ -195,6 +198,31 @@ def test_a_renewal_does_not_end_idle_transactions_of_the_same_owner(site: Engine
         leases.check(connection, lease)
         leases.renew(site, lease, ttl=0)
         leases.check(connection, lease)
+
+
+def test_a_renewal_does_not_end_transactions_of_another_site_in_the_same_database(
+    new_database: Callable[[], str], dialect: str
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("no two sites share a database on SQLite")
+    url = new_database()
+    with _site_in_a_schema(url, "paris") as paris, _site_in_a_schema(url, "tokyo") as tokyo:
+        leases.acquire(paris, "subscriber/policy", "a", ttl=0)
+        ours = leases.acquire(paris, "subscriber/policy", "b", ttl=60)
+        theirs = leases.acquire(tokyo, "subscriber/policy", "c", ttl=60)
+        assert ours.generation != theirs.generation
+        with reading(tokyo) as connection:
+            leases.check(connection, theirs)
+            leases.renew(paris, ours, ttl=0)
+            connection.execute(text("SELECT 1"))
+
+
+@contextmanager
+def _site_in_a_schema(url: str, name: str) -> Iterator[Engine]:
+    engine = queues.create_engine(url, schema=name)
+    queues.initialize(engine, site_id=name)
+    yield engine
+    engine.dispose()
 
 
 def test_a_takeover_does_not_end_transactions_under_other_leases(site: Engine) -> None:
