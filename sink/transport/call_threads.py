@@ -1,4 +1,4 @@
-"""The threads of the calls of a server: a machine without room for one more delays a call, and ends no server."""
+"""The threads for calls of a server: a lack of threads delays calls, and ends no server."""
 
 import threading
 from collections.abc import Callable

@@ -131,7 +131,7 @@ def test_a_site_that_cannot_store_in_time_is_told_with_its_reason(produce, serve
     server.always = Refusal.TRANSIENT
     done = produce("--producer", "meter-17", "--timeout", "0.5", str(lines))
     assert (done.code, done.out) == (1, "")
-    assert done.error == "lrq: nothing was stored in time, send it again: refused as TRANSIENT"
+    assert done.error == "nothing was stored in time, send it again: refused as TRANSIENT"
 
 
 @pytest.mark.parametrize(
