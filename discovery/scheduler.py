@@ -4,13 +4,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from apscheduler.executors.base import MaxInstancesReachedError
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from discovery.threads import OnEnded, ended, watching
 from queues.clock import now_us
 from queues.logs import errors_only
+from queues.thread_room import NO_THREAD, can_start, is_lack
 
 # APScheduler warns of each call skipped while the previous one runs, and writes two lines for each call. Here both are
 # intended, and the application's own loggers of APScheduler stay as they are.
@@ -28,6 +31,24 @@ class _QuietExecutor(ThreadPoolExecutor):  # type: ignore[misc]  # APScheduler h
     def start(self, scheduler: object, alias: str) -> None:
         super().start(scheduler, alias)
         self._logger = _LOGGER
+        self._is_short = False
+
+    def _do_submit_job(self, job: Job, run_times: list[datetime]) -> None:
+        """Skip a run for which no thread can start; the job runs again after its period."""
+        # A refused run stays in the pool's queue, so a shortage refuses one only.
+        if not self._is_short or can_start():
+            try:
+                super()._do_submit_job(job, run_times)
+            except RuntimeError as error:
+                if not is_lack(error):
+                    raise
+            else:
+                self._is_short = False
+                return
+        if not self._is_short:
+            _LOGGER.error("jobs wait for a thread: %s", NO_THREAD)
+        self._is_short = True
+        raise MaxInstancesReachedError(job)
 
 
 class _Period(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types

@@ -81,6 +81,12 @@ class ServerEndpoints:
         """Find `advertised` once the server listens; raise `ConfigurationError` if no address suits the settings."""
         self.advertised = advertised(self.listening, self._settings.preferred_network)
 
+    @property
+    def trouble(self) -> str:
+        """The reason why calls of peers wait for a thread; empty if none does."""
+        service = self._service
+        return "" if service is None else service.trouble
+
     def end_streams(self, client: ClientName, source: SiteId) -> None:
         """See `SinkService.end_streams`."""
         if (service := self._service) is not None:

@@ -80,7 +80,8 @@ class ServerFacts:
         ingest = self._ingest.trouble if self._ingest is not None else ""
         room = descriptors.NO_DESCRIPTOR if descriptors.lack() else ""
         own = {
-            "ingest": ingest, "topology": self._topology().trouble, "sink": self._writer.trouble, "descriptors": room
+            "ingest": ingest, "topology": self._topology().trouble, "sink": self._writer.trouble, "descriptors": room,
+            "threads": self._endpoints.trouble,
         }  # fmt: skip
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}

@@ -12,6 +12,7 @@ from queues.database import dialects
 from queues.database.transactions import mapped_errors
 from queues.errors import LrqError
 from queues.logs import logger
+from queues.thread_room import NO_THREAD, is_lack
 
 #: The seconds of a stop after which its waits for locks are told, and those after which they are ended.
 TOLD_AFTER: Final = 2.0
@@ -33,7 +34,12 @@ class StopWatch:
 
     def __enter__(self) -> Self:
         """Begin to watch."""
-        watched("lrq-stop", self._run, lambda _error: None).start()
+        try:
+            watched("lrq-stop", self._run, lambda _error: None).start()
+        except RuntimeError as error:
+            if not is_lack(error):
+                raise
+            log.warning("the stop is not watched", reason=NO_THREAD)
         return self
 
     def __exit__(

@@ -163,16 +163,16 @@ class RequestDesk(Generic[Waiting]):
         first = next(iter(self.machine.requests.numbered), QUESTION)
         return self.error(RequestFailure(FailureCause.UNKNOWN, first.number, "another call of settle waits for it"))
 
-    def expire(self, key: int, cause: FailureCause = FailureCause.LATE) -> None:
+    def expire(self, key: int) -> None:
         """End the wait for a request."""
-        outcome = self.machine.expired(key, cause=cause)
+        outcome = self.machine.expired(key)
         self.tell([outcome] if outcome else [])
 
     def close(self) -> None:
-        """End all waits; nothing more is accepted."""
+        """End all waits as those of calls whose time is over, with the reason; nothing more is accepted."""
         self.is_closed = True
         for key in list(self._futures):
-            self.expire(key, FailureCause.CLOSED)
+            self.expire(key)
 
     def give_up(self, error: LrqError) -> None:
         """End all waits with *error*, because the producer's own thread or task has ended."""

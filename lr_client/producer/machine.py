@@ -161,17 +161,14 @@ class ProducerMachine:
         self.requests.doubt()
         return Reaction(ends=True, reason=reason, is_failure=True)
 
-    def expired(self, key: int, *, cause: FailureCause = FailureCause.LATE) -> RequestOutcome | None:
-        """Await the request or question *key* no longer; return its outcome, None if that was told before.
-
-        *cause* is told for a request that is not stored.
-        """
+    def expired(self, key: int) -> RequestOutcome | None:
+        """Await the request or question *key* no longer; return its outcome, None if that was told before."""
         reason, kind = self.trouble
         if key in self.questions:
             self.questions.remove(key)
-            return RequestOutcome(key, RequestFailure(cause, reason=reason, kind=kind))
+            return RequestOutcome(key, RequestFailure(FailureCause.LATE, reason=reason, kind=kind))
         if self.requests.withdraw(key):
-            return RequestOutcome(key, RequestFailure(cause, reason=reason, kind=kind))
+            return RequestOutcome(key, RequestFailure(FailureCause.LATE, reason=reason, kind=kind))
         for each in self.requests.numbered:
             if each.key == key and each.is_awaited:
                 each.is_awaited = False

@@ -145,8 +145,8 @@ class Producer:
     def close(self, timeout: float = TIMEOUT) -> None:
         """Wait at most *timeout* seconds for the answers of all requests, then end. May be called twice.
 
-        Requests without an answer fail: with `OutcomeUnknownError` if they may be stored. In a forked process, the
-        producer of the parent is left alone.
+        Requests without an answer fail: with `OutcomeUnknownError` if they may be stored, else with `TransientError`
+        and the reason. In a forked process, the producer of the parent is left alone.
         """
         longest = _bounded(checked_timeout(timeout))
         if self._desk.owner.is_other:

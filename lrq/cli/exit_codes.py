@@ -119,6 +119,7 @@ def _judged_late(error: Exception) -> tuple[int, str]:
     from queues.database.encodings import lacking
     from queues.database.transactions import map_error
     from queues.errors import LrqError, UsageError, WaitTimeoutError
+    from queues.thread_room import NO_THREAD, is_lack
 
     if isinstance(error, DBAPIError):
         # SQLAlchemy's message repeats the parameters of the statement, which may be payloads.
@@ -137,4 +138,6 @@ def _judged_late(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return Exit.FAILED, f"{place}{error.strerror}"
+    if is_lack(error):
+        return Exit.FAILED, NO_THREAD
     return Exit.FAILED, f"unexpected {type(error).__name__}: {one_line(str(error))} (--debug shows where)"

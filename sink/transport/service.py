@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
@@ -10,8 +9,10 @@ import grpc
 
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.logs import logger
+from queues.thread_room import is_lack
 from sink.port import Sink
 from sink.transport.call_slots import CallLimits, CallSlots
+from sink.transport.call_threads import CallThreads
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import network_endpoint
 from sink.transport.health import HealthService
@@ -57,7 +58,7 @@ class SinkService:
     def __init__(
         self,
         server: grpc.Server,
-        threads: ThreadPoolExecutor,
+        threads: CallThreads,
         watch: threading.Thread,
         stopping: threading.Event,
         endpoints: Sequence[str],
@@ -76,6 +77,11 @@ class SinkService:
         self._health = health
         self._streams = streams
 
+    @property
+    def trouble(self) -> str:
+        """The reason why calls wait for a thread; empty if none does."""
+        return self._threads.trouble
+
     def end_streams(self, client: str, source: str) -> None:
         """End the streams of one session; its source negotiates again, also one that has nothing to send."""
         self._streams.end_session((client, source))
@@ -88,7 +94,7 @@ class SinkService:
         self._stopping.set()
         if self._health is not None:
             self._health.close()
-        self._server.stop(grace).wait()
+        _end(self._server, grace)
         self._threads.shutdown(wait=True)
         self._watch.join()
 
@@ -133,7 +139,7 @@ def serve(
     asked = () if health is None else health.slots
     workers = max_streams + _NEGOTIATIONS.total + more_streams + _SPARE_THREADS
     workers += 0 if health is None else health.threads
-    threads = ThreadPoolExecutor(workers, thread_name_prefix="lrq-sink")
+    threads = CallThreads(workers)
     limits = (("grpc.max_receive_message_length", max_frame_bytes + FRAME_OVERHEAD),)
     server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers + _WAITING)
     stopping = threading.Event()
@@ -154,7 +160,10 @@ def serve(
         raise
     server.start()
     watch = threading.Thread(
-        target=_end_overdue, args=((streams, negotiations, *asked), stopping, clock), name="lrq-sink-watch", daemon=True
+        target=_look_after,
+        args=((streams, negotiations, *asked), threads, stopping, clock),
+        name="lrq-sink-watch",
+        daemon=True,
     )
     watch.start()
     return SinkService(
@@ -166,9 +175,20 @@ def _stream_limits(total: int, per_caller: int, patience: float) -> CallLimits:
     return CallLimits(total, per_caller, patience, "sessions", "max_streams", "max_streams_per_caller")
 
 
-def _end_overdue(kinds: Sequence[CallSlots], stopping: threading.Event, clock: Clock) -> None:
+def _end(server: grpc.Server, grace: float) -> None:
+    try:
+        server.stop(grace).wait()
+    except RuntimeError as error:
+        if not is_lack(error):
+            raise
+        # Only the grace needs a thread.
+        server.stop(None).wait()
+
+
+def _look_after(kinds: Sequence[CallSlots], threads: CallThreads, stopping: threading.Event, clock: Clock) -> None:
     pause = max(min(slots.limits.patience for slots in kinds) / 10, _SHORTEST_PAUSE)
     while not clock.wait(stopping, pause):
+        threads.retry()
         for slots in kinds:
             for slot in slots.end_overdue():
                 log.warning(

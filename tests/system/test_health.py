@@ -23,9 +23,11 @@ from queues.clock import SYSTEM_CLOCK
 from queues.descriptors import NO_DESCRIPTOR
 from queues.names import SiteId
 from queues.send_log.opening import CommitWatch
+from queues.thread_room import NO_THREAD
 from tests.descriptors import no_free_descriptor
 from tests.system.test_metrics import ANYWHERE, address_of
 from tests.system.world import World
+from tests.threads_refused import no_further_thread
 from tests.waiting import eventually
 
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
@@ -72,6 +74,19 @@ def test_a_server_without_a_free_descriptor_is_not_ready_and_tells_the_cure(worl
     eventually(lambda: not server.health_troubles())
     with no_free_descriptor():
         assert server.health_troubles()["descriptors"] == NO_DESCRIPTOR
+    eventually(lambda: not server.health_troubles())
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_server_whose_calls_get_no_thread_is_not_ready_and_tells_the_cure(world: World) -> None:
+    server = world.server("paris")
+    eventually(lambda: not server.health_troubles())
+    with asking(server) as stub:
+        with no_further_thread("lrq-sink_", "lrq-room"):
+            calls = [stub.Check.future(HealthCheckRequest(), timeout=60) for _ in range(8)]
+            told = eventually(lambda: server.health_troubles().get("threads"))
+            assert told == NO_THREAD
+        assert all(call.result().status in (SERVING, NOT_SERVING) for call in calls)
     eventually(lambda: not server.health_troubles())
 
 

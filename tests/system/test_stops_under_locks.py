@@ -11,6 +11,7 @@ from sqlalchemy import text
 from lr_server import LogReplicationServer, stop_watch
 from tests.system.raw_producer import RawProducer, request
 from tests.system.world import World
+from tests.threads_refused import no_further_thread
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -102,3 +103,11 @@ def waits(world: World, table: str) -> bool:
             table=f"{table}%",
         )
     )
+
+
+def test_a_stop_without_a_thread_for_its_watch_ends(
+    paris: LogReplicationServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with no_further_thread("lrq-stop"):
+        paris.stop()
+    assert said(caplog, "the stop is not watched")

@@ -291,7 +291,7 @@ def test_close_waits_for_answers_and_ends_the_others(server: SmallServer, new_pr
     server.held.clear()
     unknown = other.submit(messages(b"2"))
     eventually(lambda: other.close(0.2) or True)
-    with pytest.raises((errors.OutcomeUnknownError, errors.UsageError)):
+    with pytest.raises((errors.OutcomeUnknownError, errors.TransientError)):
         other.result(unknown)
 
 
@@ -323,7 +323,7 @@ def test_a_producer_that_closes_before_its_stream_begins_ends(endless: SmallServ
     monkeypatch.setattr(channels, "take", take)
     unknown = producer.submit(messages(b"1"))
     eventually(lambda: not producer._thread.is_alive())  # type: ignore[union-attr]
-    with pytest.raises(errors.UsageError, match="the producer is closed"):
+    with pytest.raises(errors.TransientError, match="nothing was stored in time"):
         unknown.result()
 
 

@@ -3,15 +3,19 @@
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from lr_server import Settings
+from lrq.cli.exit_codes import judged
 from lrq.cli.place import locate
+from queues.thread_room import NO_THREAD
 from tests.lrq.cli.command import ROOT, Command, lrq_process, spawn, unheard
 from tests.lrq.cli.source import SourceSite
+from tests.threads_refused import no_further_thread
 from tools.reference.commands import names
 
 GROUPS = ("lrq fence", "lrq link", "lrq park", "lrq peer", "lrq replay", "lrq ring", "lrq snapshot", "lrq tls")
@@ -257,6 +261,12 @@ def test_a_character_that_the_encoding_of_stdout_lacks_is_an_escape(source: Sour
     done = lrq_process("status", "--database", source.url, env={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, b"")
     assert rb"\u25cb no server works" in done.stdout
+
+
+def test_a_machine_that_starts_no_thread_is_told_with_the_cure():
+    with no_further_thread(""), pytest.raises(RuntimeError) as refused:
+        Thread().start()
+    assert judged(refused.value) == (1, NO_THREAD)
 
 
 @pytest.mark.processes

@@ -127,6 +127,13 @@ def test_an_unanswered_request_ends_with_exit_code_3(produce, server: SmallServe
     assert "request 1 of producer meter-17 may be stored or not" in done.error
 
 
+def test_a_site_that_cannot_store_in_time_is_told_with_its_reason(produce, server: SmallServer, lines: Path):
+    server.always = Refusal.TRANSIENT
+    done = produce("--producer", "meter-17", "--timeout", "0.5", str(lines))
+    assert (done.code, done.out) == (1, "")
+    assert done.error == "nothing was stored in time, send it again: refused as TRANSIENT"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
