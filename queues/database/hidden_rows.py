@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sqlalchemy import Boolean, ColumnElement, Table, or_
+from sqlalchemy import Boolean, ColumnElement, Table, Text, literal, or_
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -13,7 +13,7 @@ SHOW_ALL: Final = "run `ALTER ROLE … BYPASSRLS`, or `ALTER TABLE … DISABLE R
 
 def hides_rows(*tables: Table) -> ColumnElement[bool]:
     """Return the SQL for whether policies of one of the *tables* apply to the role; always false on SQLite."""
-    return or_(*(_HidesRows(table.name) for table in tables))
+    return or_(*(_HidesRows(literal(table.name, Text())) for table in tables))
 
 
 class _HidesRows(FunctionElement[bool]):
