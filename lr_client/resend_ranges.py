@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine
 from lr_client.replays import entry_position
 from lr_client.resend_cuts import refuse_divided
 from lr_client.resend_times import range_of_time
-from queues.database.transactions import reading, writing
+from queues.database.transactions import reading, writing, writing_briefly
 from queues.destinations import destination_set
 from queues.errors import LinkEndedError, UsageError
 from queues.positions import Position
@@ -41,7 +41,8 @@ def check_order(engine: Engine, key: SessionKey, numbers: Numbers, times: Times)
     with reading(engine) as connection:
         _require_session(connection, key)
     wanted = _range(engine, key, numbers, times)
-    with reading(engine) as connection:
+    # The check of the destination takes SQLite's write lock, as each sender does. A reader could not take it any more.
+    with writing_briefly(engine) as connection:
         _refuse(connection, key, wanted)
     return wanted
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import hypothesis
 import pytest
-from sqlalchemy import Connection, Engine, NullPool, make_url, text
+from sqlalchemy import Connection, Engine, NullPool, event, make_url, text
 
 import queues
+from queues.database.dialect import READING
 from queues.database.postgresql import transactions
 from queues.database.postgresql.transactions import _END_WHEN_IDLE
 from tests.clusters import cluster, folder_for_databases
@@ -90,6 +91,19 @@ def _patient_database() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transactions, "_END_WHEN_IDLE", ("SET LOCAL idle_in_transaction_session_timeout = '60s'", {}))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _readers_write_nothing() -> None:
+    """Let SQLite refuse a write in a transaction for reading: beside other writers it would fail as "locked"."""
+    event.listen(Engine, "begin", _forbid_writes)
+
+
+def _forbid_writes(connection: Connection) -> None:
+    reads = bool(connection.get_execution_options().get(READING))
+    if connection.dialect.name == "sqlite" and connection.info.get("reads", False) != reads:
+        connection.exec_driver_sql(f"PRAGMA query_only = {reads}")
+        connection.info["reads"] = reads
 
 
 @pytest.fixture(autouse=True)
