@@ -1,6 +1,7 @@
-"""The rate of a slow listener with one shard and with several, on PostgreSQL: `python -m benchmarks.shards`.
+"""The rate of a listener with one shard and with several, on PostgreSQL: `python -m benchmarks.shards`.
 
-The listener takes 5 ms for each entry, as a call of another system would. The entries wait in the receive queue.
+A slow listener takes 5 ms for each entry, as a call of another system would. A quick one takes none, so that only the
+meetings of shards at barriers count. The entries wait in the receive queue.
 """
 
 import argparse
@@ -40,10 +41,13 @@ _KEYS: Final = 512
 _SKEW: Final = 0.6
 
 
-class Slow(RoutingQueueListener):
-    """Takes 5 ms for each entry."""
+class Takes(RoutingQueueListener):
+    """Takes some seconds for each entry."""
 
     client_name = CLIENT
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
 
     def process_updates_in_snapshot_sync(
         self, session: Session, source_id: str, entries: Sequence[RoutingTableEntryMsg]
@@ -56,19 +60,23 @@ class Slow(RoutingQueueListener):
     ) -> bool:
         """Wait."""
         del session, source_id
-        pause(_SECONDS * len(entries))
+        if self._seconds:
+            pause(self._seconds * len(entries))
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One measurement."""
+    """One measurement; *barriers* is the share of the entries that have no key."""
 
     name: str
     shards: int
     partitioner: str
     skewed: bool
     entries: int
+    seconds: float = _SECONDS
+    barriers: float = 0.0
+    batch: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,13 @@ def keys(entries: int, *, skewed: bool) -> list[str]:
     return [chance.choice(of_shards[shard]) for shard in shards]
 
 
-def fill(engine: Engine, chosen: Sequence[str]) -> None:
+def with_barriers(chosen: Sequence[str], share: float) -> list[str | None]:
+    """Take the key from that share of the entries, the same ones in every run."""
+    chance = random.Random(2)
+    return [None if chance.random() < share else key for key in chosen]
+
+
+def fill(engine: Engine, chosen: Sequence[str | None]) -> None:
     """Store one source transaction for each key in the receive queue."""
     new = NewBlocks([], [], [], [], [], [])
     for first in range(0, len(chosen), _BLOCK):
@@ -129,10 +143,10 @@ def measure(server: Server, number: int, setting: Setting) -> Measured:
     """Apply everything once, in a database of its own."""
     engine = server.create(f"sink{number}")
     queues.initialize(engine, site_id="lima")
-    fill(engine, keys(setting.entries, skewed=setting.skewed))
+    fill(engine, with_barriers(keys(setting.entries, skewed=setting.skewed), setting.barriers))
     began = SYSTEM_CLOCK.monotonic()
-    options = {"shards": setting.shards, "partitioner": setting.partitioner, "max_batch_entries": 20}
-    with subscribe(engine, Slow(), **options):  # type: ignore[arg-type]
+    options = {"shards": setting.shards, "partitioner": setting.partitioner, "max_batch_entries": setting.batch}
+    with subscribe(engine, Takes(setting.seconds), **options):  # type: ignore[arg-type]
         until(lambda: applied(engine) == setting.entries, 600)
         took = SYSTEM_CLOCK.monotonic() - began
     engine.dispose()
@@ -147,11 +161,16 @@ def settings(entries: int) -> list[Setting]:
         Setting("four shards, even, long", 4, "adaptive", False, 2 * entries),
         Setting("four shards, skewed, hash", 4, "hash", True, 2 * entries),
         Setting("four shards, skewed, adaptive", 4, "adaptive", True, 2 * entries),
+        *(
+            Setting(f"{words}, quick, {share:.0%} barriers", shards, "hash", False, 4 * entries, 0.0, share, 1_000)
+            for share in (0.0, 0.02, 0.1, 0.4)
+            for words, shards in (("one shard", 1), ("four shards", 4))
+        ),
     ]
 
 
 def main() -> None:
-    """Measure a slow listener with one shard and with several."""
+    """Measure listeners with one shard and with several."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shards", description=main.__doc__)
     parser.add_argument("--entries", type=int, default=4_800, help="entries of the short measurements")
     parser.add_argument("--folder", help="folder of the database; by default the system's temporary folder")
@@ -163,8 +182,8 @@ def main() -> None:
         json.dump([{**asdict(each), "rate": each.rate} for each in found], sys.stdout)
         return
     for each in found:
-        sys.stdout.write(f"{each.setting.name:32} {each.seconds:7.1f} s {each.rate:7.0f} entries/s\n")
-    one, four, even, _, adaptive = (each.rate for each in found)
+        sys.stdout.write(f"{each.setting.name:36} {each.seconds:7.1f} s {each.rate:7.0f} entries/s\n")
+    one, four, even, _, adaptive = (each.rate for each in found[:5])
     sys.stdout.write(
         f"four shards: {four / one:.2f} of one; skewed, adaptive: {even / adaptive:.2f} times the even time\n"
     )

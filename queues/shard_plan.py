@@ -5,6 +5,8 @@ is a barrier if it has entries without a key, or keys of several shards. Shard 0
 
 * A shard goes on behind a barrier only after shard 0 has delivered it.
 * Shard 0 delivers a barrier only when each other shard has nothing left to deliver before it.
+* A step with a barrier may take the transactions of all shards up to a later barrier. The step lifts all shards there.
+  No other shard can have applied one of them: the first barrier stops it until the step is committed.
 * A map holds for transactions that begin after its change. A shard delivers entries of a slot that
   it has gained only when the owner before stands at the change.
 """
@@ -14,10 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from queues.errors import UsageError
 from queues.shard_maps import ShardMap
+from queues.shard_stretches import Ahead, Candidate
 
 #: The shard that delivers barriers.
 FIRST: Final = 0
@@ -80,17 +83,6 @@ def active_view(positions: Mapping[int, int], changes: Sequence[Change]) -> Shar
     return ShardsView(active, changes)
 
 
-class Candidate(NamedTuple):
-    """A source transaction with the numbers `first` to `end`; `keys` has None for entries without a key."""
-
-    first: int
-    end: int
-    keys: frozenset[str | None]
-    entries: int
-    bytes: int
-    rows: Any = None  # not read here: for the callback of `next_batch`
-
-
 class ShardRole(Enum):
     """The part of one shard in one transaction."""
 
@@ -122,6 +114,15 @@ class Scan:
             self._left[owner] = candidate.end
             return ShardRole.OTHER
         return ShardRole.OWN if self._is_handed_over(number, candidate.keys) else ShardRole.WAIT
+
+    def is_barrier(self, candidate: Candidate) -> bool:
+        """Return whether no single shard owns a transaction; raises the error of `judge`."""
+        return self._owner(self.view.changes[self._change(candidate.first)].map, candidate.keys) is None
+
+    def level(self, end: int) -> None:
+        """Go on from *end*, to which the step lifts all shards."""
+        self.view = ShardsView(dict.fromkeys(self.view.positions, end), self.view.changes)
+        self._left.clear()
 
     def _change(self, first: int) -> int:
         """Return the place of the change whose map holds for a transaction."""
@@ -178,8 +179,9 @@ def _losers(before: Change, change: Change, keys: frozenset[str | None]) -> set[
 class ShardBatch(NamedTuple):
     """The transactions to deliver in one step, which ends at number `end`.
 
-    `lift`: with the last barrier all other shards move to this number; -1 without one. `waits`: the scan has ended at a
-    transaction that must wait for other shards. `problem`: that transaction has a key without a slot.
+    `lift`: after a barrier, and after the stretch behind it, all other shards move to this number; -1 without one.
+    `waits`: the scan has ended at a transaction that must wait for other shards. `problem`: that transaction has a key
+    without a slot.
     """
 
     taken: Sequence[Candidate]
@@ -190,11 +192,15 @@ class ShardBatch(NamedTuple):
 
 
 class BatchSize(NamedTuple):
-    """The limits of one step; a single larger transaction is taken alone. `scanned` counts entries of all shards."""
+    """The limits of one step; a single larger transaction is taken alone. `scanned` counts entries of all shards.
+
+    `stretch`: shard 0 takes the entries between two barriers along if they are at most so many.
+    """
 
     entries: int
     bytes: int
     scanned: int
+    stretch: int = 0
 
 
 def next_batch(
@@ -208,14 +214,16 @@ def next_batch(
 ) -> ShardBatch:
     """Take the next transactions of a shard; *candidates* are all transactions after its position, up to *upto*.
 
-    With *one*, at most one transaction is taken. *take* is called with each, before the next candidate is asked for.
+    With *one*, at most one transaction is taken. *take* is called with each, in their order.
     """
     taken: list[Candidate] = []
     entries = size_taken = scanned = 0
-    lift = -1
-    for candidate in candidates:
+    ahead = Ahead(candidates)
+    # With a barrier all shards move to `lift`. The transactions up to `stretch` are taken for all shards.
+    lift = stretch = -1
+    for candidate in ahead:
         try:
-            verdict = scan.judge(candidate)
+            verdict = ShardRole.BARRIER if candidate.end <= stretch else scan.judge(candidate)
         except UsageError as problem:
             return ShardBatch(taken, candidate.first - 1, lift, waits=True, problem=problem)
         scanned += candidate.entries
@@ -227,7 +235,11 @@ def next_batch(
                 return ShardBatch(taken, candidate.first - 1, lift)
             taken.append(candidate)
             take(candidate)
-            lift = candidate.end if verdict is ShardRole.BARRIER else lift
+        if verdict is ShardRole.BARRIER:
+            lift = candidate.end
+            if lift >= stretch and not one:
+                scan.level(lift)
+                stretch = ahead.next_barrier(scan.is_barrier, size.stretch, size.bytes) if size.stretch else -1
         if scanned >= size.scanned or (one and taken):
             return ShardBatch(taken, candidate.end, lift)
     return ShardBatch(taken, upto, lift)

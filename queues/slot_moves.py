@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from queues.shard_maps import ShardMap
-from queues.shard_plan import Candidate, ShardsView
+from queues.shard_plan import ShardsView
+from queues.shard_stretches import Candidate
 
 #: The shard with the most work may have this multiple of the mean before slots move.
 TOLERATED: Final = 1.1

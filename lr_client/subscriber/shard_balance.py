@@ -16,7 +16,8 @@ from queues.errors import NeedsFullSyncError, StoreUnavailableError
 from queues.names import ClientName
 from queues.receive import log_blocks, stored_shard_maps
 from queues.shard_maps import ShardMap, with_moves
-from queues.shard_plan import Candidate, Change, ShardsView
+from queues.shard_plan import Change, ShardsView
+from queues.shard_stretches import Candidate
 from queues.slot_moves import NO_WORK, Work, balancing_moves, work_of
 
 #: The most entries of one queue that are looked at.

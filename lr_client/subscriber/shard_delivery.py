@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.orm import Session
 
 from discovery.registry import ReceiveQueue
 from lr_client.subscriber.delivery import Delivery, Superseded
 from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.shard_pace import Pace
 from lr_client.subscriber.shard_steps import ShardStep
 from lr_client.subscriber.steps import DeliveryStep, Kind
+from queues.clock import Clock
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.transactions import reading
@@ -33,10 +36,24 @@ class ShardDelivery(Delivery):
         *,
         shard: int,
         trace: bool = True,
+        timed: tuple[Clock, Pace] | None = None,
     ) -> None:
-        """Deliver *shard* until another subscriber takes over *lease*, the lease of that shard."""
+        """Deliver *shard* until another subscriber takes over *lease*, the lease of that shard.
+
+        With *timed*, calls of the listener for entries of the log are measured by the clock for the pace.
+        """
         super().__init__(engine, listener, queue, lease, trace=trace, fence=shard_upkeep.fence_of(lease))
         self._shard = shard
+        self._timed = timed
+
+    def _call(self, session: Session, step: DeliveryStep) -> None:
+        if self._timed is None or not isinstance(step, ShardStep) or not step.rows:
+            super()._call(session, step)
+            return
+        clock, pace = self._timed
+        began = clock.monotonic()
+        super()._call(session, step)
+        pace.note(len(step.rows), clock.monotonic() - began)
 
     def _claim(
         self, connection: Connection, step: DeliveryStep, claimed_us: int, then: Sequence[Statement] = ()

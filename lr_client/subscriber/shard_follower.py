@@ -11,6 +11,7 @@ from lr_client.subscriber.followed_queue import FollowedQueue
 from lr_client.subscriber.follower import Follower
 from lr_client.subscriber.shard_balance import balance
 from lr_client.subscriber.shard_delivery import ShardDelivery
+from lr_client.subscriber.shard_pace import Pace
 from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, ShardStep, next_shard_step, read_shards
 from lr_client.subscriber.sleepers import Sleeper
 from lr_client.subscriber.steps import DeliveryStep, next_kind
@@ -61,7 +62,16 @@ class ShardFollower(Follower):
     def __init__(self, followed: FollowedQueue, *, shard: int, nudges: Nudges) -> None:
         """Prepare to follow *shard*; *nudges* wake its other shards in this process."""
         engine, listener, queue, lease = followed.engine, followed.listener, followed.queue, followed.lease
-        delivery = ShardDelivery(engine, listener, queue, lease, shard=shard, trace=followed.options.trace)
+        self._pace = Pace()
+        delivery = ShardDelivery(
+            engine,
+            listener,
+            queue,
+            lease,
+            shard=shard,
+            trace=followed.options.trace,
+            timed=(followed.clock, self._pace),
+        )
         super().__init__(followed, delivery, shard=shard)
         self._shard = shard
         self._lease = lease
@@ -105,9 +115,10 @@ class ShardFollower(Follower):
 
     def _planned(self, connection: Connection, queue: ShardedQueue) -> tuple[DeliveryStep | None, LrqError | None]:
         """Return the next step, or the error in its place, for which a new map may be the cure."""
-        one = self._one_by_one()
+        limits, one = self._options.limits, self._one_by_one()
+        stretch = self._pace.stretch(limits.entries)
         try:
-            return next_shard_step(connection, queue, self._shard, self._options.limits, self._kept, one=one), None
+            return next_shard_step(connection, queue, self._shard, limits, self._kept, one=one, stretch=stretch), None
         except (NeedsFullSyncError, UsageError) as problem:
             return None, problem
 

@@ -20,7 +20,8 @@ from queues.receive.received_rows import LogRowColumns
 from queues.receive.registry import is_registered
 from queues.receive.shard_marks import ShardRow, StoredChange
 from queues.shard_maps import ShardMap
-from queues.shard_plan import FIRST, BatchSize, Candidate, Change, Scan, ShardsView, active_view, next_batch
+from queues.shard_plan import FIRST, BatchSize, Change, Scan, ShardsView, active_view, next_batch
+from queues.shard_stretches import Candidate
 
 #: A shard looks at most at this number of batches of entries, its own and others', in one step.
 _SCANNED_BATCHES = 16
@@ -105,16 +106,27 @@ def read_shards(
 
 
 def next_shard_step(
-    connection: Connection, queue: ShardedQueue, shard: int, limits: BatchLimits, kept: KeptBlocks, *, one: bool
+    connection: Connection,
+    queue: ShardedQueue,
+    shard: int,
+    limits: BatchLimits,
+    kept: KeptBlocks,
+    *,
+    one: bool,
+    stretch: int = 0,
 ) -> DeliveryStep | None:
-    """Return the next step of *shard*; None when nothing is left, or other shards must move before."""
+    """Return the next step of *shard*; None when nothing is left, or other shards must move before.
+
+    For *one* and *stretch* see `next_batch` and `BatchSize`.
+    """
     row = next((row for row in queue.rows if row.shard == shard), None)
     if row is None or queue.view is None or (shard != FIRST and not queue.is_in_log):
         return None
     if shard == FIRST and (kind := _kind_of_all(queue)) is not Kind.LOG_ENTRIES:
         kept.forget()
         return steps.step_of(kind, connection, queue.queue_id, limits, queue.stands, one=one) if kind else None
-    return _log_step(connection, queue, row, limits, kept, one=one)
+    size = BatchSize(limits.entries, limits.bytes, limits.entries * _SCANNED_BATCHES, stretch)
+    return _log_step(connection, queue, row, size, kept, one=one)
 
 
 def _kind_of_all(queue: ShardedQueue) -> Kind | None:
@@ -134,7 +146,7 @@ def _kind_of_all(queue: ShardedQueue) -> Kind | None:
 
 
 def _log_step(
-    connection: Connection, queue: ShardedQueue, row: ShardRow, limits: BatchLimits, kept: KeptBlocks, *, one: bool
+    connection: Connection, queue: ShardedQueue, row: ShardRow, size: BatchSize, kept: KeptBlocks, *, one: bool
 ) -> ShardStep | None:
     assert queue.view is not None
     stands, received = queue.stands, queue.stands.received
@@ -150,7 +162,6 @@ def _log_step(
 
     scan = Scan(queue.view, row.shard)
     found = _Transactions(connection, kept, scan, row.seq, upto)
-    size = BatchSize(limits.entries, limits.bytes, limits.entries * _SCANNED_BATCHES)
     batch = next_batch(scan, found, upto, size, one=one, take=take)
     end = min(batch.end, found.upto)
     if end <= row.seq:

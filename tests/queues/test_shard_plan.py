@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queues.shard_maps import ShardMap, new_map, with_moves
-from queues.shard_plan import BatchSize, Candidate, Change, Scan, active_view, next_batch
+from queues.shard_plan import BatchSize, Change, Scan, active_view, next_batch
+from queues.shard_stretches import Candidate
 
 KEYS = tuple(f"k{number}" for number in range(12))
 #: Less than the limits of any step.
@@ -41,7 +42,7 @@ class Queue:
             at += len(each)
         self.boundary = at
 
-    def step(self, shard: int, *, stale: "Queue | None" = None, one: bool = False) -> bool:
+    def step(self, shard: int, *, stale: "Queue | None" = None, one: bool = False, stretch: int = 2) -> bool:
         """Make one step of a shard; *stale* is the view of an earlier moment, without exclusive steps since."""
         if shard not in self.positions:
             return False
@@ -52,7 +53,7 @@ class Queue:
         upto = self.boundary if self.back is None else min(self.back, self.boundary)
         after = self.positions[shard]
         candidates = [each for each in self.log if each.first > after and each.end <= upto]
-        batch = next_batch(Scan(view, shard), candidates, upto, SMALL, one=one)
+        batch = next_batch(Scan(view, shard), candidates, upto, SMALL._replace(stretch=stretch), one=one)
         if batch.end <= after:
             return False
         self.applied += batch.taken
@@ -143,8 +144,8 @@ keys_of_transactions = st.lists(
 actions = st.lists(
     st.one_of(
         st.tuples(st.just("receive"), keys_of_transactions, st.integers(0, 3)),
-        st.tuples(st.just("step"), st.integers(0, 5), st.booleans()),
-        st.tuples(st.just("step"), st.integers(0, 5), st.booleans()),
+        st.tuples(st.just("step"), st.integers(0, 5), st.booleans(), st.integers(0, 3)),
+        st.tuples(st.just("step"), st.integers(0, 5), st.booleans(), st.integers(0, 3)),
         st.tuples(st.just("remember")),
         st.tuples(st.just("stale"), st.integers(1, 5)),
         st.tuples(st.just("move"), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 5)), max_size=4)),
@@ -167,7 +168,7 @@ def test_any_history_of_shards_equals_that_of_one_shard(shards: int, history: li
             queue.receive(*details)
             ends.append(queue.boundary)
         elif kind == "step":
-            queue.step(details[0], one=details[1])
+            queue.step(details[0], one=details[1], stretch=details[2])
         elif kind == "remember":
             remembered = replace(queue, positions=dict(queue.positions))
         elif kind == "stale" and remembered is not None:
@@ -202,7 +203,7 @@ def test_any_history_with_few_steps_of_all_shards_equals_that_of_one_shard(seed:
             queue.receive([_keys(chance) for _ in range(chance.randrange(1, 6))], chance.randrange(4))
             ends.append(queue.boundary)
         elif kind == "step":
-            queue.step(chance.randrange(6), one=chance.random() < 0.5)
+            queue.step(chance.randrange(6), one=chance.random() < 0.5, stretch=chance.randrange(4))
         elif kind == "upkeep":
             queue.upkeep()
         elif kind == "map":
@@ -258,6 +259,43 @@ def test_a_barrier_waits_for_the_shard_that_stands_still() -> None:
     queue.step(1)
     queue.run()
     assert [each.keys for each in queue.applied] == [each.keys for each in queue.log]
+
+
+def _barriers_between(keys: list[str | None]) -> Queue:
+    """Return a queue of two shards that waits for shard 0; the transactions have these keys."""
+    queue = Queue([Change(0, new_map(1, 2, "modulo"))], {0: 0, 1: 0})
+    queue.receive([frozenset({key}) for key in keys], 0)
+    return queue
+
+
+@pytest.mark.parametrize(("stretch", "taken"), [(0, 1), (1, 1), (2, 4)])
+def test_shard_0_takes_a_short_stretch_up_to_the_next_barrier_along(stretch: int, taken: int) -> None:
+    slots = new_map(1, 2, "modulo")
+    own, other = (next(key for key in KEYS if slots.slot(key) == shard) for shard in (0, 1))
+    queue = _barriers_between([None, other, own, None, other])
+    big = BatchSize(100, 10_000, 1_000, stretch)
+    batch = next_batch(Scan(active_view(queue.positions, queue.changes), 0), queue.log, queue.boundary, big)
+    assert [each.first for each in batch.taken][:taken] == list(range(1, taken + 1))
+    assert batch.lift == taken, "the others go on behind the last barrier"
+    assert len(batch.taken) == (4 if taken == 4 else 2), "its own entries are taken in any case"
+
+
+def test_a_stretch_ends_at_the_limit_of_a_step() -> None:
+    slots = new_map(1, 2, "modulo")
+    other = next(key for key in KEYS if slots.slot(key) == 1)
+    queue = _barriers_between([None, other, other, other, None])
+    size = BatchSize(3, 10_000, 1_000, 10)
+    batch = next_batch(Scan(active_view(queue.positions, queue.changes), 0), queue.log, queue.boundary, size)
+    assert ([each.first for each in batch.taken], batch.end, batch.lift) == ([1, 2, 3], 3, 3)
+
+
+def test_no_stretch_is_taken_up_to_a_key_without_a_slot() -> None:
+    queue = Queue([Change(0, new_map(1, 2, "key"))], {0: 0, 1: 0})
+    queue.receive([frozenset({None}), frozenset({"1"}), frozenset({"no number"}), frozenset({None})], 0)
+    size = BatchSize(100, 10_000, 1_000, 10)
+    batch = next_batch(Scan(active_view(queue.positions, queue.changes), 0), queue.log, queue.boundary, size)
+    assert ([each.first for each in batch.taken], batch.end, batch.lift, batch.waits) == ([1], 2, 1, True)
+    assert batch.problem is not None
 
 
 def test_the_last_shard_applies_nothing_that_others_have_applied_before_they_left() -> None:

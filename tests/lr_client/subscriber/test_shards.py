@@ -117,6 +117,44 @@ def test_transactions_of_several_shards_or_without_a_key_are_barriers(
     assert set(told[:16]) == {f"{KEYS[number % 16]}:{number}" for number in range(16)}
 
 
+def test_a_quick_listener_needs_no_call_for_each_barrier(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    every_shard = [[(key, f"{key}:{number}".encode()) for key in KEYS] for number in range(0, 640, 16)]
+    singles = entries(range(640, 1_280))
+    mixed = [each for place, wide in enumerate(every_shard) for each in (wide, *singles[16 * place : 16 * place + 16])]
+    tokyo.keyed(*mixed)
+    # With a clock that stands still, each call takes no time.
+    listener = Apply()
+    follow(listener, shards=4, clock=StandingClock())
+    eventually(lambda: tokyo.left == 0)
+    told = story(sink)
+    for place in range(40):
+        # A barrier, and the entries up to the next one.
+        part = told[32 * place : 32 * place + 32]
+        assert part[:16] == [f"{key}:{16 * place}" for key in KEYS]
+        assert set(part[16:]) == {
+            f"{KEYS[number % 16]}:{number}" for number in range(640 + 16 * place, 656 + 16 * place)
+        }
+    assert len(listener.calls) < 20, [len(call) for call in listener.calls]
+
+
+def test_a_refused_entry_in_a_stretch_between_barriers_is_put_aside_alone(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    poisoned = {f"{KEYS[3]}:19".encode(), f"{KEYS[5]}:37".encode(), b"none:2"}
+
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if entry.opaque_payload in poisoned:
+            raise ValueError("poisoned")
+
+    barriers = [[(None, f"none:{number}".encode())] for number in range(8)]
+    parts = [each for number in range(8) for each in (barriers[number], *entries(range(8 * number, 8 * number + 8)))]
+    tokyo.keyed(*parts)
+    follow(Apply(refuse), shards=4, on_failure="park", max_tries=2, clock=StandingClock())
+    eventually(lambda: tokyo.left == 0)
+    assert sorted(each.entries for each in parked(sink)) == [1, 1, 1]
+    assert len(story(sink)) == 8 * 9 - 3
+
+
 def test_a_refused_key_leaves_the_other_shards_going(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
     def refuse(entry: RoutingTableEntryMsg) -> None:
         if entry.partition_key == KEYS[0]:
