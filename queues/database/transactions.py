@@ -8,6 +8,7 @@ from sqlalchemy import URL, Connection, Engine, exc
 from queues.database import dialects
 from queues.database.connect_problems import problem
 from queues.database.dialect import READING, Dialect
+from queues.database.encodings import lacking
 from queues.database.hidden_rows import SHOW_ALL
 from queues.database.tables.rewritten import REWRITTEN
 from queues.errors import ConfigurationError, NotInitializedError, SetupError, StoreUnavailableError, first_line
@@ -23,7 +24,7 @@ def writing(engine: Engine, *, briefly: bool = False, snapshot: bool = False) ->
     """
     dialect = dialects.of(engine)
     options = dialect.one_state if snapshot else {}
-    with mapped_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
+    with own_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
         dialect.begin_write(connection, briefly=briefly)
         if snapshot:
             keep_rewritten(connection)
@@ -47,7 +48,7 @@ def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
     """
     dialect = dialects.of(engine)
     options = {READING: True, **(dialect.one_state if snapshot else {})}
-    with mapped_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
+    with own_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
         if snapshot:
             keep_rewritten(connection)
         yield connection
@@ -83,6 +84,22 @@ def mapped_errors(engine: Engine | None = None) -> Iterator[None]:
         if mapped is None:
             raise
         raise mapped from error
+
+
+@contextmanager
+def own_errors(engine: Engine | None = None) -> Iterator[None]:
+    """Like `mapped_errors`, for a block that calls no code of the application.
+
+    Raises `ConfigurationError` for a character that the database's encoding lacks; the driver has sent nothing then.
+    """
+    with mapped_errors(engine):
+        try:
+            yield
+        except UnicodeEncodeError as error:
+            refused = lacking(error)
+            if refused is None:
+                raise
+            raise refused from error
 
 
 def is_lock_timeout(error: StoreUnavailableError) -> bool:

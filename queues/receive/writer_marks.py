@@ -11,7 +11,7 @@ from queues.database import dialects
 from queues.database.dialect import Dialect, Executed, Statement
 from queues.database.tables.consumers import consumers
 from queues.database.tables.receive import receive_marks, receive_queues
-from queues.database.transactions import mapped_errors
+from queues.database.transactions import own_errors
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
@@ -73,7 +73,7 @@ def end_stopped(engine: Engine, client: ClientName, source: SiteId, writer: int,
 
     A process that has stopped inside a transaction would keep the marks locked. SQLite has no means for that.
     """
-    with mapped_errors():
+    with own_errors():
         dialects.of(engine).end_older(engine, names.receive_queue(client, source), writer, idle)
 
 

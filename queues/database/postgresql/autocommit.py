@@ -10,7 +10,7 @@ from queues.clock import SYSTEM_CLOCK
 from queues.database.postgresql.answers import Answer
 from queues.database.postgresql.pipeline import ask_alone
 from queues.database.postgresql.prepared_statements import Request, forget_prepared
-from queues.database.transactions import mapped_errors
+from queues.database.transactions import own_errors
 
 
 class Ask(Protocol):
@@ -61,7 +61,7 @@ class Direct:
     def asking(self) -> Iterator[Ask]:
         """Yield a function that carries out statements, all on one connection; after an error it carries out none.
 
-        Raises the errors of `queues.database.transactions.mapped_errors`.
+        Raises the errors of `queues.database.transactions.own_errors`.
         """
         with self.connected() as connection:
             yield lambda asked, meanwhile=None: ask_alone(connection, asked, meanwhile)
@@ -72,7 +72,7 @@ class Direct:
         if SYSTEM_CLOCK.monotonic() - self._used > _IDLE:
             self.close()
         try:
-            with mapped_errors():
+            with own_errors():
                 connection = self._connection = self._connection or self._opened()
                 yield connection
         except BaseException:

@@ -15,19 +15,22 @@ _NULL = _LENGTH(-1)
 Pieces = tuple[Iterable[bytes], ...]
 
 
-def binary_copy(types: Sequence[str], columns: Sequence[Sequence[object]]) -> bytes:
-    """Encode at least one row, given as *columns* of the PostgreSQL *types*, for one COPY."""
+def binary_copy(types: Sequence[str], columns: Sequence[Sequence[object]], encoding: str = "utf-8") -> bytes:
+    """Encode at least one row, given as *columns* of the PostgreSQL *types*, for one COPY.
+
+    *encoding* is that of the connection: the server reads texts in it.
+    """
     pieces: list[Iterable[bytes]] = []
     head = _Head(_COUNT(len(columns)), len(columns[0]))
     for kind, values in zip(types, columns, strict=True):
         if kind != "bytea" and values.count(values[0]) == len(values):
-            head.add_same(b"".join(chain.from_iterable(_KINDS[kind](values[:1]))))
+            head.add_same(b"".join(chain.from_iterable(_fields(kind, values[:1], encoding))))
         elif None in values:
-            pieces += [*head.packed(), *_KINDS[kind](values)]
+            pieces += [*head.packed(), *_fields(kind, values, encoding)]
         elif kind in _LAYOUTS:
             head.add_numbers(_LAYOUTS[kind], values)
         else:
-            found = _encoded(values) if kind == "text" else values
+            found = _encoded(values, encoding) if kind == "text" else values
             head.add_lengths(found)
             pieces += [*head.packed(), found]  # type: ignore[list-item]  # bytes by now
     pieces += head.packed()
@@ -76,10 +79,10 @@ class _Head:
         return [map(Struct(layout).pack, *values)] if values else []
 
 
-def binary_array(kind: str, values: Sequence[object]) -> bytes:
-    """Encode at least one value as an array of the PostgreSQL type *kind*."""
+def binary_array(kind: str, values: Sequence[object], encoding: str) -> bytes:
+    """Encode at least one value as an array of the PostgreSQL type *kind*; *encoding* as for `binary_copy`."""
     head = _ARRAY_HEAD(1, None in values, _NUMBERS[kind], len(values), 1)
-    return b"".join((head, *chain.from_iterable(zip(*_KINDS[kind](values), strict=True))))
+    return b"".join((head, *chain.from_iterable(zip(*_fields(kind, values, encoding), strict=True))))
 
 
 #: Number of dimensions, whether there are nulls, type number, length, and first index.
@@ -99,12 +102,12 @@ def _integers(layout: str) -> Callable[[Sequence[Any]], Pieces]:
     return fields
 
 
-def _texts(values: Sequence[Any]) -> Pieces:
-    return _bytes(_encoded(values))
+def _fields(kind: str, values: Sequence[Any], encoding: str) -> Pieces:
+    return _KINDS[kind](_encoded(values, encoding) if kind == "text" else values)
 
 
-def _encoded(values: Sequence[Any]) -> list[bytes | None]:
-    return [None if value is None else value.encode() for value in values]
+def _encoded(values: Sequence[Any], encoding: str) -> list[bytes | None]:
+    return [None if value is None else value.encode(encoding) for value in values]
 
 
 def _bytes(values: Sequence[Any]) -> Pieces:
@@ -115,6 +118,6 @@ def _bytes(values: Sequence[Any]) -> Pieces:
 
 _KINDS: dict[str, Callable[[Sequence[Any]], Pieces]] = {
     **{kind: _integers(layout) for kind, layout in _LAYOUTS.items()},
-    "text": _texts,
+    "text": _bytes,
     "bytea": _bytes,
 }

@@ -27,7 +27,7 @@ from queues.database.postgresql.cuts import PostgresqlCuts
 from queues.database.postgresql.followed_tables import PostgresqlFollowTriggers
 from queues.database.postgresql.lock_waits import PostgresqlLockWaits
 from queues.database.postgresql.pipeline import exchange
-from queues.database.postgresql.prepared_statements import Array, Request
+from queues.database.postgresql.prepared_statements import Array, Request, encoding_of
 from queues.database.postgresql.setup import PostgresqlSetup
 from queues.database.postgresql.standbys import PostgresqlStandbys
 from queues.database.postgresql.transactions import PostgresqlTransactions
@@ -75,7 +75,7 @@ class PostgresqlDialect(
         answers = exchange(connection, before) if before else []
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
-            copy.write(binary_copy(types, list(columns.values())))
+            copy.write(binary_copy(types, list(columns.values()), encoding_of(connection)))
         if after:
             exchange(connection, after, last=last)
         return [answer.rows for answer in answers]

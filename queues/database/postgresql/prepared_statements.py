@@ -65,10 +65,16 @@ class KnownStatements:
                 wire = cast("Any", connection.connection.dbapi_connection).pgconn
                 read_answers(connection, [wire.prepare(name, text)])
                 self.statements[statement] = name, parameters
-        return [_prepared(*self.statements[statement], values) for statement, values in requests]
+        encoding = encoding_of(connection)
+        return [_prepared(*self.statements[statement], values, encoding) for statement, values in requests]
 
 
 _numbers = count()
+
+
+def encoding_of(connection: Connection) -> str:
+    """Return Python's name of the encoding in which the server reads the texts of *connection*, and writes them."""
+    return str(cast("Any", connection.connection.dbapi_connection).info.encoding)
 
 
 def forget_prepared(connection: Connection) -> None:
@@ -84,15 +90,15 @@ def _numbered(statement: str) -> tuple[bytes, Sequence[str]]:
     return numbered.replace("%%", "%").encode(), names
 
 
-def _prepared(name: bytes, parameters: Sequence[str], values: Mapping[str, object]) -> Prepared:
+def _prepared(name: bytes, parameters: Sequence[str], values: Mapping[str, object], encoding: str) -> Prepared:
     given = [values[parameter] for parameter in parameters]
     formats = [BINARY if isinstance(value, bytes | Array) else _TEXT for value in given]
-    return Prepared(name, [_written(value) for value in given], formats)
+    return Prepared(name, [_written(value, encoding) for value in given], formats)
 
 
-def _written(value: object) -> bytes | None:
+def _written(value: object, encoding: str) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, Array):
-        return binary_array(value.kind, value.values)
-    return (f"{{{','.join(map(str, value))}}}" if isinstance(value, list) else str(value)).encode()
+        return binary_array(value.kind, value.values, encoding)
+    return (f"{{{','.join(map(str, value))}}}" if isinstance(value, list) else str(value)).encode(encoding)

@@ -188,6 +188,8 @@ def _overtaken(connection: Connection, request: Production, created_us: int) -> 
 
 def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:
     """Return the outcome after *error*: an error of the statement has ended the transaction, others may not have."""
+    if isinstance(error.__cause__, UnicodeEncodeError):
+        return StoreOutcome(RequestVerdict.REFUSED, reason=in_words(error))
     if isinstance(error, LrqError):
         return StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))
     if getattr(error.orig, "sqlstate", None) == LINK_ENDED:
