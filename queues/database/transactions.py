@@ -8,6 +8,7 @@ from sqlalchemy import URL, Connection, Engine, exc
 from queues.database import dialects
 from queues.database.connect_problems import problem
 from queues.database.dialect import READING, Dialect
+from queues.database.driver_errors import replaced_if_read_only
 from queues.database.encodings import lacking
 from queues.database.hidden_rows import SHOW_ALL
 from queues.database.tables.rewritten import REWRITTEN
@@ -24,7 +25,7 @@ def writing(engine: Engine, *, briefly: bool = False, snapshot: bool = False) ->
     """
     dialect = dialects.of(engine)
     options = dialect.one_state if snapshot else {}
-    with own_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
+    with own_errors(engine), _connected(engine, dialect, options) as connection, connection.begin():
         dialect.begin_write(connection, briefly=briefly)
         if snapshot:
             keep_rewritten(connection)
@@ -48,17 +49,18 @@ def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
     """
     dialect = dialects.of(engine)
     options = {READING: True, **(dialect.one_state if snapshot else {})}
-    with own_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
+    with own_errors(engine), _connected(engine, dialect, options) as connection, connection.begin():
         if snapshot:
             keep_rewritten(connection)
         yield connection
 
 
-def _connect(engine: Engine, dialect: Dialect, options: Mapping[str, object]) -> Connection:
-    connection = engine.connect()
-    # A transaction with one snapshot would see a rewritten table empty, even if that is the database's default.
-    chosen = {**dialect.each_state(connection), **options}
-    return connection.execution_options(**chosen) if chosen else connection
+@contextmanager
+def _connected(engine: Engine, dialect: Dialect, options: Mapping[str, object]) -> Iterator[Connection]:
+    with engine.connect() as connection, replaced_if_read_only(connection):
+        # A transaction with one snapshot would see a rewritten table empty, even if that is the database's default.
+        chosen = {**dialect.each_state(connection), **options}
+        yield connection.execution_options(**chosen) if chosen else connection
 
 
 def keep_rewritten(connection: Connection) -> None:
