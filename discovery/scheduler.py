@@ -1,6 +1,7 @@
 """Periodic jobs in threads; the only module that knows APScheduler."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,7 +14,8 @@ from apscheduler.triggers.base import BaseTrigger
 from discovery.threads import OnEnded, ended, watching
 from queues.clock import now_us
 from queues.logs import errors_only
-from queues.thread_room import NO_THREAD, can_start, is_lack
+from queues.thread_lack import NO_THREAD, is_lack
+from queues.thread_room import can_start
 
 # APScheduler warns of each call skipped while the previous one runs, and writes two lines for each call. Here both are
 # intended, and the application's own loggers of APScheduler stay as they are.
@@ -120,6 +122,15 @@ class _Scheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has 
     """APScheduler's, whose thread does not end in silence, and whose jobs do not wait for a clock that went back."""
 
     on_ended: OnEnded
+
+    def start(self) -> None:
+        """Start the thread, or leave a scheduler that runs not: its end would wait for that thread."""
+        try:
+            super().start()
+        except RuntimeError:
+            with suppress(RuntimeError):
+                self.shutdown()
+            raise
 
     def _process_jobs(self) -> object:
         now = datetime.fromtimestamp(now_us() / 1_000_000, UTC)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from queues.errors import ThreadEndedError
 from queues.logs import logger
+from queues.thread_lack import NO_THREAD, is_lack
 from queues.words import describe
 
 log = logger("lrq.threads")
@@ -13,11 +14,19 @@ OnEnded = Callable[[ThreadEndedError], None]
 
 
 def watched(name: str, work: Callable[[], None], on_ended: OnEnded) -> threading.Thread:
-    """Return a new daemon thread that runs *work*.
+    """Return a new daemon thread that runs *work*; its `join` returns at once if the thread could not start.
 
     An error that ends the thread is logged with its traceback, then *on_ended* gets it in the same thread.
     """
-    return threading.Thread(target=watching(name, work, on_ended), name=name, daemon=True)
+    return _Watched(target=watching(name, work, on_ended), name=name, daemon=True)
+
+
+class _Watched(threading.Thread):
+    """A thread whose owner may end it, although the machine had no thread for it."""
+
+    def join(self, timeout: float | None = None) -> None:
+        if self.ident is not None:
+            super().join(timeout)
 
 
 def watching(name: str, work: Callable[[], None], on_ended: OnEnded) -> Callable[[], None]:
@@ -27,7 +36,10 @@ def watching(name: str, work: Callable[[], None], on_ended: OnEnded) -> Callable
         try:
             work()
         except BaseException as error:
-            log.exception("a thread has ended by an error of its own", thread=name)
+            if is_lack(error):
+                log.warning("a thread has ended for want of another one", thread=name, reason=NO_THREAD)
+            else:
+                log.exception("a thread has ended by an error of its own", thread=name)
             on_ended(ended(f"the thread {name}", error))
 
     return run

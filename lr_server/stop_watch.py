@@ -12,7 +12,7 @@ from queues.database import dialects
 from queues.database.transactions import mapped_errors
 from queues.errors import LrqError
 from queues.logs import logger
-from queues.thread_room import NO_THREAD, is_lack
+from queues.thread_lack import NO_THREAD, is_lack
 
 #: The seconds of a stop after which its waits for locks are told, and those after which they are ended.
 TOLD_AFTER: Final = 2.0

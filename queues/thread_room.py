@@ -1,30 +1,25 @@
 """Whether this process can start a further thread."""
 
 import threading
-from typing import Final
 
-#: The sentence about a process that cannot.
-NO_THREAD: Final = (
-    "this process can start no further thread: raise its limit (ulimit -u, TasksMax of its systemd unit, pids of its "
-    "container), or give the machine more memory"
-)
+from queues.thread_lack import is_lack
 
 
-def is_lack(error: BaseException) -> bool:
-    """Return whether *error* tells that no thread could start."""
-    return isinstance(error, RuntimeError) and str(error).startswith("can't start new thread")
-
-
-def can_start() -> bool:
-    """Return whether a thread can start now; one starts, and ends at once."""
+def can_start(number: int = 1, name: str = "lrq-room") -> bool:
+    """Return whether *number* threads can run beside the present ones; so many start, and end at once."""
+    end = threading.Event()
+    started: list[threading.Thread] = []
     try:
-        threading.Thread(target=_nothing, name="lrq-room", daemon=True).start()
+        for _ in range(number):
+            thread = threading.Thread(target=end.wait, name=name, daemon=True)
+            thread.start()
+            started.append(thread)
     except RuntimeError as error:
         if not is_lack(error):
             raise
         return False
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
     return True
-
-
-def _nothing() -> None:
-    pass

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from queues.errors import LrqError, first_line
+from queues.thread_lack import NO_THREAD, is_lack
 
 #: The longest text of others that is stored or shown, in characters.
 LONGEST: Final = 500
@@ -23,7 +24,12 @@ def cleaned(text: str, longest: int = LONGEST) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return the class and the first line of *error*, without the payloads that SQLAlchemy adds to messages."""
+    """Return the class and the first line of *error*, without the payloads that SQLAlchemy adds to messages.
+
+    A lack of threads is told with its cure.
+    """
+    if is_lack(error):
+        return NO_THREAD
     orig = getattr(error, "orig", None)
     cause = orig if isinstance(orig, BaseException) else error
     said = _first_line(cause)

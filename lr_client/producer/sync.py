@@ -17,9 +17,10 @@ from lr_client.producer.encoding import AnyMessage
 from lr_client.producer.machine import Reaction
 from lr_client.producer.setup import MAX_IN_FLIGHT, MAX_IN_FLIGHT_BYTES, ProducerLimits, set_up
 from queues.clock import SYSTEM_CLOCK
-from queues.errors import ThreadEndedError
+from queues.errors import ThreadEndedError, TransientError
 from queues.positions import Position
-from sink.transport import channels
+from queues.thread_lack import NO_THREAD, is_lack
+from sink.transport import channels, core_room
 from sink.transport.ended_calls import let_go
 from sink.transport.endpoints import TlsEndpoint
 
@@ -116,7 +117,8 @@ class Producer:
         with self._changed:
             in_time = self._changed.wait_for(lambda: not self._desk.is_settling, _bounded(timeout))
             waited = self._desk.begin_settling(in_time=in_time)
-            self._wake()
+            # Outcomes are unknown after requests only, whose calls have started the thread.
+            self._changed.notify_all()
         try:
             wait([future for _, future in waited], _bounded(max(0.0, deadline - SYSTEM_CLOCK.monotonic())))
         except BaseException:
@@ -138,8 +140,9 @@ class Producer:
         self._desk.owner.check()
         with self._changed:
             self._desk.check()
+            self._start()
             key, future = self._desk.ask()
-            self._wake()
+            self._changed.notify_all()
         return self._finish((key, future, deadline)).sequence
 
     def close(self, timeout: float = TIMEOUT) -> None:
@@ -180,8 +183,9 @@ class Producer:
             if not self._changed.wait_for(lambda: self._may_enter(len(content)), _bounded(timeout)):
                 raise self._desk.no_room()
             self._desk.check()
+            self._start()
             key, future = self._desk.submit(content)
-            self._wake()
+            self._changed.notify_all()
         return key, future, deadline
 
     def _may_enter(self, size: int) -> bool:
@@ -200,11 +204,17 @@ class Producer:
                     self._changed.notify_all()
         return future.result()
 
-    def _wake(self) -> None:
+    def _start(self) -> None:
+        """Start the thread before the first request is taken: one that was refused must not be sent later."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="lrq-producer", daemon=True)
-            self._thread.start()
-        self._changed.notify_all()
+            thread = threading.Thread(target=self._run, name="lrq-producer", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                if not is_lack(error):
+                    raise
+                raise TransientError(f"nothing was stored, send it again: {NO_THREAD}") from error
+            self._thread = thread
 
     def _run(self) -> None:
         try:
@@ -230,6 +240,10 @@ class Producer:
         """Open a stream and follow it to its end; return the seconds until the next one."""
         endpoint = self._desk.setup.order.current
         pems = self._desk.setup.pems if isinstance(endpoint, TlsEndpoint) else None
+        if not core_room.is_enough():
+            with self._changed:
+                reaction = self._desk.machine.lost(NO_THREAD)
+            return self._ended(reaction)
         shared = channels.take(endpoint.address, pems, self._desk.lane)
         writes = _Writes(self._changed, self._desk)
         is_broken = True
@@ -247,6 +261,9 @@ class Producer:
                 call.cancel()
         finally:
             channels.give_back(shared, is_broken=is_broken)
+        return self._ended(reaction)
+
+    def _ended(self, reaction: Reaction) -> float:
         with self._changed:
             self._call = None
             self._changed.notify_all()

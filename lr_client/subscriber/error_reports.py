@@ -14,6 +14,7 @@ from queues.failure_log import FailureLog, FailureRow
 from queues.logs import logger
 from queues.names import ClientName
 from queues.repeats import Repeats
+from queues.thread_lack import is_lack
 from queues.words import describe, in_words
 
 #: The command that shows the messages of a listener's errors.
@@ -81,7 +82,8 @@ class ErrorReports:
                 fields.update(failures=row.failures, seconds=row.seconds)
         if not source:
             # No listener's call is part of such a failure.
-            _log.warning("delivery failed", exc_info=is_first and error, error=describe(error), **fields)
+            has_trace = is_first and not is_lack(error)
+            _log.warning("delivery failed", exc_info=has_trace and error, error=describe(error), **fields)
         elif not _is_of_application(error):
             _log.warning("delivery failed", error=in_words(error), **fields)
         else:

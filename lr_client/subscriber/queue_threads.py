@@ -112,9 +112,14 @@ class QueueThreads:
     def start_follower(self, queue: ReceiveQueue) -> None:
         """Follow *queue* in a new thread, until `stop` is called or the lease is lost."""
         sleeper = sleepers_of(self._engine).sleeper(queue.queue_id, self._clock)
-        self._sleepers.append(sleeper)
         thread = watched(f"lrq-{queue.name}", partial(self._follow, queue, sleeper), self._give_up)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            # The next look at the registry tries again, with another one.
+            sleeper.close()
+            raise
+        self._sleepers.append(sleeper)
         self._threads.append(thread)
 
     def _polled(self, connection: Connection) -> None:

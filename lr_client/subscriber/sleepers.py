@@ -17,6 +17,7 @@ from queues.errors import LrqError
 from queues.logs import logger
 from queues.receive import wakeups
 from queues.receive.wakeup_watch import WakeupWatch, open_watch
+from queues.thread_lack import is_lack
 from queues.words import in_words
 
 #: Notifications are worth their cost up to this rate of deliveries in the process, in deliveries a second.
@@ -102,12 +103,16 @@ class Sleepers:
         return made
 
     def begin(self) -> None:
-        """Start the thread, unless it works already: a process that is never idle needs none."""
+        """Start the thread, unless it works already: a process that is never idle needs none.
+
+        Without a thread the followers poll, and the next sleep tries again.
+        """
         if self._thread is None:
             with self._guard:
                 if self._thread is None and self._sleepers:
-                    self._thread = _Thread(self, self._engine)
-                    self._thread.start()
+                    thread = _Thread(self, self._engine)
+                    if thread.start():
+                        self._thread = thread
 
     def remove(self, sleeper: Sleeper) -> None:
         """Forget *sleeper*; with the last one the thread ends."""
@@ -152,8 +157,16 @@ class _Thread:
         self._thread = threading.Thread(target=self._run, name="lrq-wakeups", daemon=True)
         self.place: wakeups.WakeupPlace | None = None
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self) -> bool:
+        """Return whether the machine has a thread."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._close()
+            if not is_lack(error):
+                raise
+            return False
+        return True
 
     def call(self) -> None:
         """End the present wait of the thread."""
@@ -182,6 +195,9 @@ class _Thread:
             self._forget()
             rest = _FIRST_REST if SYSTEM_CLOCK.monotonic() - opened > _LONGEST_REST else min(2 * rest, _LONGEST_REST)
             self._stopping.wait(rest)
+        self._close()
+
+    def _close(self) -> None:
         for each in (self._ours, self._theirs):
             each.close()
 

@@ -9,6 +9,7 @@ from typing import Final
 from discovery.threads import watched
 from queues.errors import NeedsFullSyncError
 from queues.receive.kept_blocks import KeptBlock
+from queues.thread_lack import is_lack
 
 #: The followers whose blocks wait at most; a follower unpacks left-out blocks itself.
 _MOST_WAITING: Final = 64
@@ -35,7 +36,11 @@ class Unpacker:
             if self._thread is None or not self._thread.is_alive():
                 # After an error, which is in the log, followers unpack themselves and the next block starts a thread.
                 self._thread = watched("lrq-unpacker", self._run, lambda _error: None)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as error:
+                    if not is_lack(error):
+                        raise
             self._changed.notify()
 
     def close(self) -> None:

@@ -7,8 +7,10 @@ import grpc
 from discovery.ring_status import RingStatus
 from lr_server.ring.codec import RingAddress
 from queues.errors import PeerUnreachableError, first_line
+from queues.thread_lack import NO_THREAD
 from queues.wire import ring_pb2 as pb
 from queues.wire.ring_pb2_grpc import RingStub
+from sink.transport import core_room
 from sink.transport.channels import OPTIONS
 from sink.transport.connect_errors import reason
 from sink.transport.credentials import Credentials, needed
@@ -33,6 +35,8 @@ def open_channel(endpoint: str, credentials: Credentials | None, *options: tuple
 
 def look_at(address: RingAddress, endpoint: str, credentials: Credentials | None) -> RingStatus:
     """Return the state of the member at *endpoint*; raise `PeerUnreachableError` if it does not tell."""
+    if not core_room.is_enough():
+        raise PeerUnreachableError(NO_THREAD)
     channel = open_channel(endpoint, credentials)
     try:
         reply = RingStub(channel).Look(pb.LookRequest(site=address.site, token=address.token), timeout=PATIENCE)

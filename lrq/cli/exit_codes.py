@@ -119,7 +119,7 @@ def _judged_late(error: Exception) -> tuple[int, str]:
     from queues.database.encodings import lacking
     from queues.database.transactions import map_error
     from queues.errors import LrqError, UsageError, WaitTimeoutError
-    from queues.thread_room import NO_THREAD, is_lack
+    from queues.thread_lack import NO_THREAD, is_lack
 
     if isinstance(error, DBAPIError):
         # SQLAlchemy's message repeats the parameters of the statement, which may be payloads.

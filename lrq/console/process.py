@@ -13,6 +13,8 @@ from sqlalchemy import Engine
 from discovery.object_reference import find_object, parse_reference
 from lrq.console.application import app
 from queues.errors import ConfigurationError, UsageError
+from queues.thread_lack import NO_THREAD
+from queues.thread_room import can_start
 
 
 def checked_address(listen: str) -> tuple[str, int]:
@@ -62,7 +64,12 @@ def _is_not_told_later(record: logging.LogRecord) -> bool:
 
 
 def serve_pages(engines: Mapping[str, Engine], host: str, port: int, options: Mapping[str, Any]) -> None:
-    """Serve the console until SIGTERM or Ctrl-C; *options* are those of `console.app`."""
+    """Serve the console until SIGTERM or Ctrl-C; *options* are those of `console.app`.
+
+    Raises `ConfigurationError` if the address cannot be had, or a thread for each site and one for pages.
+    """
+    if not can_start(len(engines) + 1):
+        raise ConfigurationError(NO_THREAD)
     application = app(engines, **options)
     config = uvicorn.Config(
         application, host=host, port=port, log_level="warning", access_log=False, lifespan="on",

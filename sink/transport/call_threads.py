@@ -6,7 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from queues.logs import logger
-from queues.thread_room import NO_THREAD, can_start, is_lack
+from queues.thread_lack import NO_THREAD, is_lack
+from queues.thread_room import can_start
 
 log = logger("lrq.sink")
 

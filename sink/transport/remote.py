@@ -7,9 +7,10 @@ from typing import Final, TypeVar
 import grpc
 
 from queues.errors import PeerUnreachableError, ProtocolError, first_line
+from queues.thread_lack import NO_THREAD
 from queues.wire import replication_pb2 as pb
 from queues.wire.replication_pb2_grpc import ReplicationStub
-from sink.transport import call_errors, channels
+from sink.transport import call_errors, channels, core_room
 from sink.transport.channels import Lane
 from sink.transport.credentials import Credentials, needed
 from sink.transport.ended_calls import let_go
@@ -111,6 +112,8 @@ class RemoteSink:
         with self._guard:
             if self._is_closed:
                 raise call_errors.closed(self._endpoint)
+            if not core_room.is_enough_for_call():
+                raise PeerUnreachableError(NO_THREAD)
             begun = call()
             self._calls.add(begun)
             return begun

@@ -8,9 +8,11 @@ from typing import Final, Self
 import grpc
 
 from queues.clock import SYSTEM_CLOCK, Clock
+from queues.errors import ConfigurationError
 from queues.logs import logger
-from queues.thread_room import is_lack
+from queues.thread_lack import NO_THREAD, is_lack
 from sink.port import Sink
+from sink.transport import core_room
 from sink.transport.call_slots import CallLimits, CallSlots
 from sink.transport.call_threads import CallThreads
 from sink.transport.credentials import Credentials
@@ -134,6 +136,8 @@ def serve(
     needed but unusable.
     """
     endpoints = [network_endpoint(text) for text in listen]
+    if not core_room.is_enough():
+        raise ConfigurationError(NO_THREAD)
     for endpoint in endpoints:
         clear(endpoint)
     asked = () if health is None else health.slots

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from discovery.scheduler import Jobs
-from queues.thread_room import NO_THREAD
+from queues.thread_lack import NO_THREAD
 from tests.threads_refused import no_further_thread
 from tests.waiting import eventually
 
@@ -26,3 +26,10 @@ def test_a_job_without_a_thread_is_told_once_and_runs_once_there_is_one(caplog: 
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert NO_THREAD in record.getMessage()
     assert record.exc_info is None
+
+
+def test_jobs_that_could_not_start_end_at_once() -> None:
+    jobs = Jobs()
+    with no_further_thread("APScheduler"), pytest.raises(RuntimeError, match="can't start new thread"):
+        jobs.start()
+    jobs.stop()

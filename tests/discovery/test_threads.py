@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 
 import pytest
 
@@ -9,6 +10,8 @@ from discovery.scheduler import Jobs
 from discovery.threads import watched
 from queues.errors import ThreadEndedError
 from queues.logs import FIELDS
+from queues.thread_lack import NO_THREAD
+from tests.threads_refused import no_further_thread
 from tests.waiting import eventually
 
 ERRORS = [KeyError("bug"), asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit()]
@@ -69,3 +72,21 @@ def test_the_end_of_the_thread_that_starts_the_jobs_is_passed_on(monkeypatch: py
     jobs.add_periodic("work", 3600, lambda: None, lambda _name, _error: None)
     assert "MemoryError" in str(eventually(lambda: told)[0])
     jobs.stop()
+
+
+def test_a_thread_that_could_not_start_is_not_waited_for() -> None:
+    thread = watched("lrq-example", lambda: None, lambda _error: None)
+    with no_further_thread("lrq-example"), pytest.raises(RuntimeError, match="can't start new thread"):
+        thread.start()
+    thread.join()
+
+
+def test_a_thread_that_ends_for_want_of_another_one_tells_the_cure(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[ThreadEndedError] = []
+    thread = watched("lrq-example", lambda: threading.Thread(name="lrq-other").start(), told.append)
+    with no_further_thread("lrq-other"):
+        thread.start()
+        thread.join()
+    assert NO_THREAD in str(told[0])
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "exception" not in getattr(record, FIELDS)

@@ -23,7 +23,7 @@ from queues.clock import SYSTEM_CLOCK
 from queues.descriptors import NO_DESCRIPTOR
 from queues.names import SiteId
 from queues.send_log.opening import CommitWatch
-from queues.thread_room import NO_THREAD
+from queues.thread_lack import NO_THREAD
 from tests.descriptors import no_free_descriptor
 from tests.system.test_metrics import ANYWHERE, address_of
 from tests.system.world import World

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from lr_server import Settings
 from lrq.cli.exit_codes import judged
 from lrq.cli.place import locate
-from queues.thread_room import NO_THREAD
+from queues.thread_lack import NO_THREAD
 from tests.lrq.cli.command import ROOT, Command, lrq_process, spawn, unheard
 from tests.lrq.cli.source import SourceSite
 from tests.threads_refused import no_further_thread

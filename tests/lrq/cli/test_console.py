@@ -12,9 +12,12 @@ import pytest
 from sqlalchemy import Engine
 
 import queues
+from queues.errors import ConfigurationError
+from queues.thread_lack import NO_THREAD
 from tests.forked import Popen
 from tests.house.typed_lines import lines, words_of
 from tests.lrq.cli.command import Command, ended
+from tests.threads_refused import no_further_thread
 from tests.waiting import eventually
 
 httpx = pytest.importorskip("httpx")
@@ -72,6 +75,14 @@ def test_an_address_in_use_is_one_sentence(site: Engine, lrq: Command):
         done = lrq("console", "--database", url(site), "--listen", place)
     words = f"the console cannot listen at {place}: choose another port with --listen"
     assert (done.code, done.error) == (1, words)
+
+
+def test_a_console_without_a_thread_names_the_cure():
+    from lrq.console.process import serve_pages
+
+    with no_further_thread("lrq-room"), pytest.raises(ConfigurationError) as caught:
+        serve_pages({}, "127.0.0.1", 0, {})
+    assert str(caught.value) == NO_THREAD
 
 
 @pytest.mark.processes

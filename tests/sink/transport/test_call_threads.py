@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from queues.names import site_id
-from queues.thread_room import NO_THREAD
+from queues.thread_lack import NO_THREAD
 from sink import RemoteSink, SinkWriter, serve
 from sink.transport.call_threads import CallThreads
 from sink.transport.endpoints import network_endpoint

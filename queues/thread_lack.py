@@ -1,0 +1,14 @@
+"""The lack of a thread, in words. Pure."""
+
+from typing import Final
+
+#: The sentence about a process that can start no further thread.
+NO_THREAD: Final = (
+    "this process can start no further thread: raise its limit (ulimit -u, TasksMax of its systemd unit, pids of its "
+    "container), or give the machine more memory"
+)
+
+
+def is_lack(error: BaseException) -> bool:
+    """Return whether *error* tells that no thread could start."""
+    return isinstance(error, RuntimeError) and str(error).startswith("can't start new thread")
