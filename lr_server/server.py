@@ -111,7 +111,7 @@ class LogReplicationServer:
         return SiteRoles(
             self._engines, self._settings, self._topology,
             clock=self._clock, endpoints=lambda: self._endpoints.advertised, facts=self._topology_facts,
-            sink_trouble=lambda: self._writer.lasting_refusal, ingest=self._ingest, access=access, traffic=traffic,
+            sink_trouble=lambda: self._facts.sink_trouble(), ingest=self._ingest, access=access, traffic=traffic,
         )  # fmt: skip
 
     def start(self) -> None:

@@ -20,6 +20,7 @@ from queues.database.followers import standby_facts
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError
 from queues.leadership import TopologyFacts
+from queues.thread_lack import LACKS_THREADS
 from sink.writer import SinkWriter
 
 
@@ -85,6 +86,14 @@ class ServerFacts:
         }  # fmt: skip
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}
+
+    def sink_trouble(self) -> str:
+        """Return why calls of peers or their entries wait at this server, for the status of the site; empty if none."""
+        if refusal := self._writer.lasting_refusal:
+            return refusal
+        return f"calls wait at a server of this site, because its process {LACKS_THREADS}" * bool(
+            self._endpoints.trouble
+        )
 
     def turns(self) -> Mapping[str, float]:
         """Return the time of the last turn of each loop; see `Source.turns`."""

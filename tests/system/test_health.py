@@ -19,11 +19,12 @@ from lr_server import LogReplicationServer
 from lr_server.health import Health
 from lr_server.readiness import ANSWER_SECONDS, STUCK_SECONDS
 from lr_server.source.supervisor import Supervisor
+from lrq.cli.health import troubles
 from queues.clock import SYSTEM_CLOCK
 from queues.descriptors import NO_DESCRIPTOR
 from queues.names import SiteId
 from queues.send_log.opening import CommitWatch
-from queues.thread_lack import NO_THREAD
+from queues.thread_lack import LACKS_THREADS, NO_THREAD
 from tests.descriptors import no_free_descriptor
 from tests.system.test_metrics import ANYWHERE, address_of
 from tests.system.world import World
@@ -86,8 +87,10 @@ def test_a_server_whose_calls_get_no_thread_is_not_ready_and_tells_the_cure(worl
             calls = [stub.Check.future(HealthCheckRequest(), timeout=60) for _ in range(8)]
             told = eventually(lambda: server.health_troubles().get("threads"))
             assert told == NO_THREAD
+            (shown,) = eventually(lambda: troubles(server.site_status()))
+            assert shown == f"calls wait at a server of this site, because its process {LACKS_THREADS}"
         assert all(call.result().status in (SERVING, NOT_SERVING) for call in calls)
-    eventually(lambda: not server.health_troubles())
+    eventually(lambda: not server.health_troubles() and not troubles(server.site_status()))
 
 
 def test_a_probe_with_a_misspelt_path_does_not_find_the_server_healthy(world: World) -> None:
