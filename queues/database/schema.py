@@ -38,7 +38,7 @@ def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInf
         with reading(bind) as connection:
             return require(connection, site_id=site_id)
     require_visible(bind)
-    with mapped_errors():
+    with mapped_errors(bind.engine):
         found = version(bind)
         if found is None:
             raise NotInitializedError("the database has no lrq tables: run `lrq init`")

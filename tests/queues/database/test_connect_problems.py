@@ -1,12 +1,14 @@
 """Each reason why a database cannot be opened has a sentence of its own."""
 
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, make_url
+from sqlalchemy import Engine, create_engine, event, make_url
 
 import queues
+from queues.database import schema
 from queues.database.connect_problems import problem
 from queues.database.transactions import reading
 from queues.descriptors import NO_DESCRIPTOR
@@ -99,3 +101,20 @@ def test_a_real_server_without_the_role_the_database_or_the_port_says_so(site: E
     there = {"host": "127.0.0.1", "port": 1, "query": {}}
     assert failure_of(site.url.set(**there)).startswith("no PostgreSQL listens at 127.0.0.1 port 1: start")  # type: ignore[arg-type]
     assert failure_of(site.url.set(**there | {"host": "no.invalid"})).startswith("the host 'no.invalid' is unknown")  # type: ignore[arg-type]
+
+
+def test_a_look_at_the_tables_names_the_file_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        # SQLite makes a -shm for the first reader of a file in WAL mode.
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        error.sqlite_errorname = "SQLITE_READONLY"
+        raise error
+
+    engine = create_engine(f"sqlite:///{tmp_path / 'paris.db'}")
+    with engine.connect() as connection:
+        event.listen(engine, "do_execute", refuse)
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        with pytest.raises(StoreUnavailableError, match=r"cannot be written: correct its permissions"):
+            schema.require(connection)
