@@ -88,7 +88,7 @@ class ServerFacts:
         return found if source is None else {**found, **source.troubles}
 
     def sink_trouble(self) -> str:
-        """Return why calls or entries of peers wait at this server; empty if none does. The status of the site shows it."""
+        """Return why calls or entries of peers wait at this server, as the status shows it; empty if none does."""
         if refusal := self._writer.lasting_refusal:
             return refusal
         return f"calls wait at a server of this site, because its process {LACKS_THREADS}" * bool(
