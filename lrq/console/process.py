@@ -1,6 +1,7 @@
 """Run the console's pages in this process with uvicorn."""
 
 import logging
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -79,6 +80,8 @@ def serve_pages(engines: Mapping[str, Engine], host: str, port: int, options: Ma
     )  # fmt: skip
     server = _Server(config)
     logging.getLogger("uvicorn.error").addFilter(_is_not_told_later)
+    # uvicorn repeats the signal that has ended it, and the command ends well.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     # uvicorn ends the process when it cannot have the address.
     with suppress(SystemExit):
         server.run()
