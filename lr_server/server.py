@@ -98,6 +98,7 @@ class LogReplicationServer:
         self._facts = ServerFacts(
             self._engines.control, self._roles, self._endpoints,
             writer=self._writer, ingest=self._ingest, ring=self._ring, topology=self._topology_facts,
+            clock=clock,
         )  # fmt: skip
         services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
         self._checks = HealthService(frozenset(services), is_ready=lambda: not self._health.troubles(), clock=clock)
@@ -111,7 +112,7 @@ class LogReplicationServer:
         return SiteRoles(
             self._engines, self._settings, self._topology,
             clock=self._clock, endpoints=lambda: self._endpoints.advertised, facts=self._topology_facts,
-            sink_trouble=lambda: self._facts.sink_trouble(), ingest=self._ingest, access=access, traffic=traffic,
+            sink_trouble=lambda: self._facts.lasting_trouble(), ingest=self._ingest, access=access, traffic=traffic,
         )  # fmt: skip
 
     def start(self) -> None:

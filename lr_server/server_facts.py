@@ -10,12 +10,14 @@ from discovery.server_status import IngestStatus, ServerStatus
 from discovery.site_status import SiteStatus
 from discovery.status import read_status
 from lr_server.ingest.ingest import Ingest
+from lr_server.lasting_trouble import LastingTrouble
 from lr_server.metrics.traffic import ServerTraffic
 from lr_server.ring.seat import RingSeat
 from lr_server.ring_roles import RingRoles
 from lr_server.server_endpoints import ServerEndpoints
 from lr_server.site_roles import SiteRoles
 from queues import descriptors
+from queues.clock import Clock
 from queues.database.followers import standby_facts
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError
@@ -37,6 +39,7 @@ class ServerFacts:
         ingest: Ingest | None,
         ring: RingSeat | None,
         topology: Callable[[], TopologyFacts],
+        clock: Clock,
     ) -> None:
         """Read the status of the site through *engine*."""
         self._engine = engine
@@ -46,6 +49,8 @@ class ServerFacts:
         self._ingest = ingest
         self._ring = ring
         self._topology = topology
+        self._clock = clock
+        self._without_ticks = LastingTrouble()
 
     def site_status(self) -> SiteStatus:
         """Return the status of the site, with the part of this server."""
@@ -87,8 +92,12 @@ class ServerFacts:
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}
 
-    def sink_trouble(self) -> str:
-        """Return why calls or entries of peers wait at this server, as the status shows it; empty if none does."""
+    def lasting_trouble(self) -> str:
+        """Return why entries or calls wait at this server, for the status of the site; empty if none do."""
+        source = self._roles.source
+        ticks = "" if source is None else source.troubles.get("sequencer", "")
+        if reason := self._without_ticks.look(ticks, self._clock.monotonic()):
+            return f"no entry leaves this site, because no tick can be taken: {reason}"
         if refusal := self._writer.lasting_refusal:
             return refusal
         return f"calls wait at a server of this site, because its process {LACKS_THREADS}" * bool(

@@ -52,8 +52,8 @@ class SiteRoles:
     ) -> None:
         """Announce the *endpoints* of the server and the *facts* about its topology to the other servers.
 
-        The status of the site shows *sink_trouble*, the reason why received entries cannot be stored here. The
-        sequencer stores for *ingest*. Sessions read the log by *access*, and count their *traffic*.
+        The status of the site shows *sink_trouble*: see `discovery.server_status.SiteServer`. The sequencer stores for
+        *ingest*. Sessions read the log by *access*, and count their *traffic*.
         """
         self._engine = engines.work
         self._settings = settings
