@@ -97,6 +97,11 @@ class PostgresqlSetup:
         before = _replace(connection, wanted)
         # Second, because the first settings may name the schema of the tables. The value from before both is kept.
         before = _replace(connection, standing_tables.settings_for(connection)) | before
+        if connection.execute(select(func.current_schema())).scalar() is None:
+            raise ConfigurationError(
+                "the search_path of this role names no schema that exists, so the tables of lrq have no place: name a "
+                "schema there, or by the setting `schema`"
+            )
         yield
         # After an error the transaction takes no statement, and its rollback restores the settings.
         _set(connection, before)

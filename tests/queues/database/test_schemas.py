@@ -103,6 +103,17 @@ def test_a_search_path_of_the_database_is_extended(engine: Engine, plain: Engine
         migrations.check(engine, site_id="paris")
 
 
+def test_a_search_path_without_a_schema_leaves_no_place_for_the_tables(new_database: Callable[[], str]):
+    url = make_url(new_database()).update_query_dict({"options": "-csearch_path=nowhere"})
+    engine = queues.create_engine(url)
+    with pytest.raises(ConfigurationError, match="names no schema that exists"):
+        queues.initialize(engine, site_id="paris")
+    engine.dispose()
+    with_schema = queues.create_engine(url, schema="lrq")
+    queues.initialize(with_schema, site_id="paris")
+    with_schema.dispose()
+
+
 def test_downgrade_drops_the_schema_only_if_it_is_empty(engine: Engine, schema: str):
     queues.initialize(engine, site_id="paris")
     with engine.begin() as connection:
