@@ -14,6 +14,7 @@ from queues.errors import StoreUnavailableError
 from queues.names import SiteId
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
+from queues.thread_lack import NO_THREAD
 from queues.wire import replication_pb2 as pb
 from sink.port import Sink
 from tests.system.faulty import PassingSink
@@ -189,7 +190,7 @@ def test_a_session_without_a_thread_holds_up_no_save_of_the_others(
     paris = world.link("paris", "tokyo", "lima", initial_sync="log", stall_seconds=2.0)
     token = world.transmit("paris", b"1", to=["tokyo", "lima"])
     world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=60)
-    eventually(lambda: paris._source is not None and "new thread" in paris._source.supervisor.trouble)
+    eventually(lambda: paris._source is not None and NO_THREAD in paris._source.supervisor.trouble)
     full = False
     eventually(lambda: lima.log("paris") == [b"1"])
     eventually(lambda: paris._source is not None and not paris._source.supervisor.trouble)

@@ -14,6 +14,7 @@ from lr_server.site_roles import SiteRoles
 from lr_server.source.log_access import LogAccess
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import StoreUnavailableError
+from queues.thread_lack import NO_THREAD
 from tests.waiting import eventually
 
 FULL = "the disk is full"
@@ -124,7 +125,7 @@ def test_no_lead_begins_before_the_roles_of_the_earlier_one_have_ended(running) 
     roles = running(seat, leads)
     eventually(lambda: roles.is_sequencer)
     seat.leads = 9
-    eventually(lambda: THREADS in roles.trouble)
+    eventually(lambda: roles.trouble == NO_THREAD)
     assert not roles.is_sequencer
     eventually(lambda: roles.is_sequencer and not roles.trouble, timeout=60)
     assert leads.steps == ["7 begins", "7 ends", "9 begins"]
