@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from sqlalchemy import URL, Connection, Engine, MetaData, event, func, select, text
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from queues.database import tables
@@ -51,6 +51,7 @@ class PostgresqlSetup:
         """
         # First: SQLAlchemy itself fails at such bytes.
         event.listen(engine, "connect", _require_text, insert=True)
+        event.listen(engine, "handle_error", _close_lost_cursor)
         schema = schema_of(engine.url)
         if schema is None:
             return
@@ -177,6 +178,12 @@ def _require_text(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> N
             f"the database has the encoding {_NO_TEXT}, in which texts have no characters: "
             "create it with ENCODING 'UTF8', or unset PGCLIENTENCODING"
         )
+
+
+def _close_lost_cursor(failed: ExceptionContext) -> None:
+    """Close the cursor of a lost connection, which SQLAlchemy leaves open; the driver warns of an open one."""
+    if failed.is_disconnect and failed.execution_context is not None:
+        failed.execution_context.cursor.close()
 
 
 def _create(connection: Connection, schema: str) -> None:

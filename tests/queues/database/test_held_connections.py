@@ -1,11 +1,13 @@
 """Connections outside the pool: a lost one is replaced, and no traceback of its close reaches the log."""
 
+import gc
 from collections.abc import Callable, Iterator
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 
 from queues.database.postgresql.autocommit import Direct, close_held, held_connection
+from queues.database.transactions import reading
 from queues.errors import StoreUnavailableError
 from queues.receive.wakeup_watch import SILENT_SECONDS, NotifyWatch
 from queues.send_log.opening import watch_log
@@ -55,6 +57,21 @@ def test_the_close_of_a_lost_connection_logs_nothing(
         with pytest.raises(StoreUnavailableError):
             use()
     assert not caplog.records
+
+
+def test_a_connection_that_is_lost_at_the_start_of_a_stream_leaves_no_open_cursor(
+    site: Engine, admin: Connection
+) -> None:
+    def stream() -> None:
+        with reading(site) as connection:
+            connection.exec_driver_sql("SELECT 1")
+            end_others(admin)
+            connection.execution_options(stream_results=True).exec_driver_sql("SELECT 2")
+
+    with pytest.raises(StoreUnavailableError):
+        stream()
+    # An open cursor warns here, and each warning fails a test.
+    gc.collect()
 
 
 def test_a_closed_connection_has_no_server_process(site: Engine, admin: Connection) -> None:
