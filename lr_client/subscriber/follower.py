@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from lr_client.subscriber.brief_steps import brief_step
 from lr_client.subscriber.callbacks import undoes
 from lr_client.subscriber.delivery import Delivery, Superseded
 from lr_client.subscriber.followed_queue import FollowedQueue
@@ -14,6 +15,7 @@ from queues.database.transactions import reading
 from queues.error_facts import facts_of
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.receive import consumer_marks, parked_retries
+from queues.receive.brief_look import look
 from queues.receive.consumer_marks import Consumed
 from queues.receive.kept_blocks import KeptBlocks
 from queues.words import in_words
@@ -53,8 +55,9 @@ class Follower:
         self._troubled_since = 0.0
         # The marks in the log after the last step, and their version. The step itself would hold a batch in memory.
         self._stands: tuple[Consumed, int] | None = None
-        # The time of the last look at the queue.
+        # The time of the last look at the queue, and whether a brief one is enough after it.
         self._looked = 0.0
+        self._is_light = True
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
 
@@ -122,8 +125,16 @@ class Follower:
             if step is not None:
                 return step
         self._looked = now
-        with reading(self._engine, snapshot=True) as connection:
-            return next_step(connection, queue_id, limits, self._kept, one=one)
+        if self._is_light:
+            with reading(self._engine, snapshot=True, rewritten=False) as connection:
+                found = look(connection, queue_id, self._kept.covered)
+            step, self._is_light = brief_step(found, queue_id, limits, self._kept, one=one)
+            if self._is_light:
+                return step
+        with reading(self._engine, snapshot=True, rewritten=False) as connection:
+            step = next_step(connection, queue_id, limits, self._kept, one=one)
+        self._is_light = step is None or (step.kind is Kind.LOG_ENTRIES and self._kept.has_all)
+        return step
 
     def _record(self, error: Exception, troubles: int) -> None:
         """Store the failure of a step that did not reach the listener, so that the status shows it."""

@@ -147,7 +147,7 @@ def step_after(
     if not kept.is_of(History(queue_id, seen.sync_id, seen.branch, version)):
         return None
     found = batches.kept_entries(kept, seen.seq, limits)
-    return found and _step_to(found, seen, seen.branch, version)
+    return found and step_to(found, seen, seen.branch, version)
 
 
 def _log_step(
@@ -158,10 +158,11 @@ def _log_step(
     found = batches.next_entries(connection, kept, seen.seq, received.boundary_seq, limits, one=one)
     # The next batch is unpacked while this one is applied.
     kept.read_ahead(connection, found.end, received.boundary_seq)
-    return _step_to(found, seen, received.branch, version)
+    return step_to(found, seen, received.branch, version)
 
 
-def _step_to(found: Fetched, seen: Consumed, branch: str, version: int) -> DeliveryStep:
+def step_to(found: Fetched, seen: Consumed, branch: str, version: int) -> DeliveryStep:
+    """Return the step of the log that brings *found* to a subscriber with the marks *seen* of *version*. Pure."""
     to = seen._replace(branch=branch, seq=found.end)
     return DeliveryStep(Kind.LOG_ENTRIES, seen, to, found.rows, version=version, blocks=found.blocks, freed=found.freed)
 

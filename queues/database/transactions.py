@@ -42,15 +42,16 @@ def writing_briefly(engine: Engine) -> AbstractContextManager[Connection]:
 
 
 @contextmanager
-def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
+def reading(engine: Engine, *, snapshot: bool = False, rewritten: bool = True) -> Iterator[Connection]:
     """Open a transaction for reading; with *snapshot*, all statements see the same state.
 
+    Without *rewritten*, no statement may read one of the `REWRITTEN` tables, and the transaction begins sooner.
     Raises the errors of `writing`.
     """
     dialect = dialects.of(engine)
     options = {READING: True, **(dialect.one_state if snapshot else {})}
     with own_errors(engine), _connected(engine, dialect, options) as connection, connection.begin():
-        if snapshot:
+        if snapshot and rewritten:
             keep_rewritten(connection)
         yield connection
 

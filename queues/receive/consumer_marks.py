@@ -3,7 +3,7 @@
 See `consumer_moves` for their changes.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, bindparam, case, func, insert, select, update
 
@@ -125,11 +125,15 @@ def queue_state(connection: Connection, queue_id: int) -> QueueState | None:
     Raises `ConfigurationError` if the role may not see all entries: a subscriber would pass over the others.
     """
     row = connection.execute(QUEUE_STATE, {"queue": queue_id}).first()
-    if row is None:
-        return None
-    if row.hides:
+    return None if row is None else state_of(tuple(row))
+
+
+def state_of(row: tuple[Any, ...]) -> QueueState:
+    """Return the marks in a row of `QUEUE_STATE`; raises like `queue_state`."""
+    consumed, received, (*others, hides) = row[:_OWN], row[_OWN:_BOTH], row[_BOTH:]
+    if hides:
         raise ConfigurationError(f"row level security hides received entries from the database role: {SHOW_ALL}")
-    return QueueState(Consumed(*row[:_OWN]), Received(*row[_OWN:_BOTH]), row.retry_id, row.back_seq, row.version)
+    return QueueState(Consumed(*consumed), Received(*received), *others)
 
 
 _OWN: Final = len(Consumed._fields)

@@ -2,6 +2,7 @@
 
 import threading
 from bisect import bisect_right
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -60,16 +61,30 @@ class KeptBlocks:
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._history: History | None = None
-        self._begin = self._known = 0
+        # The kept blocks have all entries between `_begin` and `_covered`; entries up to `_known` are received.
+        self._begin = self._known = self._covered = 0
         self._blocks: list[KeptBlock] = []
 
     def open(self, history: History, after: int, known: int) -> None:
         """Keep only blocks of *history* that have entries after *after*; entries up to *known* are received."""
         self._known = known
         if history != self._history or after < self._begin:
-            self._blocks = []
-        self._history, self._begin = history, after
-        del self._blocks[: self._place(after)]
+            self._blocks, self._begin, self._covered = [], after, after
+        self._history = history
+        self.drop_before(after)
+
+    def add(self, known: int, found: Sequence[ReceivedBlock], last: int) -> None:
+        """Keep also *found*, the next blocks after *known*, unless there are other blocks between them and the kept.
+
+        *last* is the end of the last block.
+        """
+        if known > self._covered:
+            return
+        self._blocks += map(KeptBlock, found)
+        if found:
+            self._covered = found[-1].end_seq
+        if last <= self._covered:
+            self._covered = max(self._covered, self._known)
 
     def moved(self, version: int) -> None:
         """Note that the owner of the blocks has itself moved the subscriber's marks from *version* to the next."""
@@ -85,9 +100,14 @@ class KeptBlocks:
         return self._history == history
 
     @property
+    def covered(self) -> int:
+        """The number up to which the kept blocks have all entries of their history; -1 without a history."""
+        return -1 if self._history is None else self._covered
+
+    @property
     def reach(self) -> int:
-        """The last received entry that a kept block has; 0 without one."""
-        return min(self._blocks[-1].end_seq, self._known) if self._blocks else 0
+        """The number up to which the kept blocks have all received entries."""
+        return min(self._covered, self._known)
 
     @property
     def has_all(self) -> bool:
@@ -103,11 +123,11 @@ class KeptBlocks:
         assert self._history is not None
         if after >= upto:
             return None
-        if not self._blocks or self._blocks[-1].end_seq <= after:
+        place = self._place(after)
+        if place == len(self._blocks) and self._covered < upto:
             # The earlier blocks stay: the batch that they belong to may be repeated.
             assert connection is not None
-            self._fetch(connection, after, upto)
-        place = self._place(after)
+            self._fetch(connection, max(after, self._covered), upto)
         if place == len(self._blocks):
             return None
         unpacked = self._blocks[place].entries()
@@ -115,7 +135,7 @@ class KeptBlocks:
 
     def read_ahead(self, connection: Connection, after: int, upto: int) -> None:
         """Read the blocks up to *upto* now, if fewer than about a megabyte of them follow *after*."""
-        begin = max(after, self._blocks[-1].end_seq if self._blocks else after)
+        begin = max(after, self._covered)
         if begin < upto and sum(block.size for block in self._blocks[self._place(after) :]) < FETCH_BYTES:
             self._fetch(connection, begin, upto)
 
@@ -131,6 +151,7 @@ class KeptBlocks:
     def drop_before(self, after: int) -> None:
         """Keep only blocks that have entries after *after*."""
         self._begin = max(self._begin, after)
+        self._covered = max(self._covered, after)
         del self._blocks[: self._place(after)]
 
     def next_tick(self, after: int) -> int:
@@ -141,6 +162,7 @@ class KeptBlocks:
         assert self._history is not None
         found = log_blocks.next_blocks(connection, self._history.queue_id, after, upto)
         self._blocks += map(KeptBlock, found)
+        self._covered = found[-1].end_seq if found else upto
 
     def _place(self, after: int) -> int:
         """Return the place of the first block that ends after *after*."""

@@ -128,28 +128,34 @@ def _of(queue_id: int, after: int, upto: int) -> ColumnElement[bool]:
     return (stored.c.queue_id == queue_id) & (stored.c.end_seq > after) & (_before < upto)
 
 
-def _next() -> Select[tuple[Any, ...]]:
+def following(after: ColumnElement[int], upto: ColumnElement[int]) -> Select[tuple[Any, ...]]:
+    """Return the statement of `next_blocks`, with the parameter `queue`."""
     own = stored.c.queue_id == bindparam("queue")
-    following = (
+    some = (
         select(
             *_COLUMNS[:-1],
             func.sum(stored.c.size, type_=BigInteger).over(order_by=stored.c.end_seq, rows=(None, 0)).label("upto"),
             func.row_number().over(order_by=stored.c.end_seq).label("place"),
         )
-        .where(own, stored.c.end_seq > bindparam("after"), _before < bindparam("upto"))
+        .where(own, stored.c.end_seq > after, _before < upto)
         .order_by(stored.c.end_seq)
         .limit(_MAX_BLOCKS)
         .subquery()
         .c
     )
-    chosen = or_(following.upto <= FETCH_BYTES, following.place == 1)
+    chosen = or_(some.upto <= FETCH_BYTES, some.place == 1)
     # Each block has its own look-up: a window function over the blocks makes SQLite copy all of them.
-    block = select(stored.c.block).where(own, stored.c.end_seq == following.end_seq).scalar_subquery()
-    columns = (following[name] for name in ReceivedBlock._fields[:-1])
-    return select(*columns, block).where(chosen).order_by(following.end_seq)
+    block = select(stored.c.block).where(own, stored.c.end_seq == some.end_seq).scalar_subquery()
+    columns = (some[name] for name in ReceivedBlock._fields[:-1])
+    return select(*columns, block).where(chosen).order_by(some.end_seq)
 
 
-NEXT = _next()
+NEXT = following(bindparam("after", type_=BigInteger), bindparam("upto", type_=BigInteger))
+
+
+def last_end(upto: ColumnElement[int]) -> Select[tuple[Any, ...]]:
+    """Return the statement for the end of the last block with entries up to *upto*, with the parameter `queue`."""
+    return select(func.max(stored.c.end_seq)).where(stored.c.queue_id == bindparam("queue"), _before < upto)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------

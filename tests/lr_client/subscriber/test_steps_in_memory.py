@@ -1,15 +1,16 @@
 """A step out of the blocks in memory is the one that a look at the queue would give."""
 
 import random
+from contextlib import AbstractContextManager
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine
 
 from lr_client.subscriber.delivery import Delivery, Superseded
 from lr_client.subscriber.steps import DeliveryStep, next_step, step_after
 from queues.clock import SystemClock
 from queues.database.transactions import reading
-from queues.receive import consumer_marks, log_blocks
+from queues.receive import log_blocks
 from queues.receive.batches import BatchLimits
 from queues.receive.kept_blocks import KeptBlocks
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
@@ -32,10 +33,10 @@ class Walk:
         with reading(sink) as connection:
             self.queue_id = tokyo.queue_id(connection)
 
-    def looked(self, kept: KeptBlocks | None = None) -> DeliveryStep | None:
+    def looked(self, kept: KeptBlocks | None = None, *, one: bool = False) -> DeliveryStep | None:
         with reading(self.sink) as connection:
             kept = self.kept if kept is None else kept
-            return next_step(connection, self.queue_id, self.limits, kept, one=False)
+            return next_step(connection, self.queue_id, self.limits, kept, one=one)
 
     def after(self, done: DeliveryStep) -> DeliveryStep | None:
         return step_after(done.to, done.version + 1, self.queue_id, self.limits, self.kept)
@@ -144,21 +145,27 @@ class HastyClock(SystemClock):
     ("clock", "least", "most"), [(StandingClock(), 1, 3), (HastyClock(), 20, 1_000)], ids=["at once", "later"]
 )
 def test_steps_in_memory_need_no_look_at_the_queue_until_a_tenth_of_a_second_is_over(
-    sink: Engine, tokyo: Arrivals, follow: Follow, clock: SystemClock, least: int, most: int
+    sink: Engine,
+    tokyo: Arrivals,
+    follow: Follow,
+    clock: SystemClock,
+    least: int,
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tokyo.tick(*[[payload] for payload in payloads("e", 20)])
-    looks: list[int] = []
+    looks: list[Engine] = []
 
-    def note(_connection: object, statement: object, *_others: object) -> None:
-        if statement is consumer_marks.QUEUE_STATE:
-            looks.append(len(looks))
+    def noted(engine: Engine, **options: bool) -> AbstractContextManager[Connection]:
+        looks.append(engine)
+        return reading(engine, **options)
 
     def at_the_last(entry: RoutingTableEntryMsg) -> None:
         if entry.opaque_payload == b"e20":
             seen.append(len(looks))
 
     seen: list[int] = []
-    event.listen(sink, "before_execute", note)
+    monkeypatch.setattr("lr_client.subscriber.follower.reading", noted)
     follow(Apply(at_the_last), max_batch_entries=1, clock=clock)
     eventually(lambda: tokyo.left == 0)
     assert story(sink) == texts("e", 20)
