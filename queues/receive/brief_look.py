@@ -28,7 +28,8 @@ class BriefLook(NamedTuple):
 def look(connection: Connection, queue_id: int, known: int) -> BriefLook:
     """Look at a queue, and leave out the blocks up to *known*.
 
-    The transaction is for `reading`, with one state and no other statement. Raises the errors of `consumer_marks.queue_state`.
+    The transaction is for `reading`, with one state and no other statement. Raises the errors of
+    `consumer_marks.queue_state`.
     """
     queue: dict[str, object] = {"queue": queue_id}
     asked = (QUEUE_STATE, queue), (BLOCKS, {**queue, "known": known}), (_LAST, queue)
