@@ -24,7 +24,11 @@ QUICK: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a subscription; times in seconds. See `lr_client.tracing` for `trace`."""
+    """The options of a subscription; times in seconds. See `lr_client.tracing` for `trace`.
+
+    `idle` is the longest wait between two polls of an idle queue. While sinks notify the subscriber, `notified` is, if
+    longer.
+    """
 
     limits: BatchLimits
     on_failure: OnFailure
@@ -33,6 +37,7 @@ class Options:
     max_backoff: float
     idle: float
     quick: float = QUICK
+    notified: float = 0.0
     trace: bool = True
     observer: DeliveryObserver = field(default_factory=DeliveryObserver)
 

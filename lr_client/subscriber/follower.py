@@ -168,11 +168,13 @@ class Follower:
 
     def _sleep(self) -> None:
         """Pause until the next look at an idle queue, or until a wakeup."""
-        if self._sleeper.is_notified:
-            self._idle = self._options.idle
         pause = self._idle
         self._idle = min(2 * pause, self._options.idle)
-        self._sleeper.sleep(pause)
+        self._sleeper.sleep(self._notified_pause() if self._sleeper.is_notified else pause)
+
+    def _notified_pause(self) -> float:
+        """Return the pause of a follower whose sinks send a notification with each change of their marks."""
+        return max(self._options.idle, self._options.notified)
 
     def _one_by_one(self) -> bool:
         return self._failure.exists or self._singly is not None

@@ -96,7 +96,7 @@ class ShardFollower(Follower):
 
     def _next(self) -> DeliveryStep | None:
         while not self._stopping.is_set():
-            with reading(self._engine, snapshot=True) as connection:
+            with reading(self._engine, snapshot=True, rewritten=False) as connection:
                 queue = read_shards(
                     connection, self._queue.queue_id, self._queue.client, self._maps, newest=self._shard == FIRST
                 )
@@ -112,6 +112,10 @@ class ShardFollower(Follower):
                         raise problem
                     return step
         return None
+
+    def _notified_pause(self) -> float:
+        """Return the usual pause: shards of other processes move without a notification."""
+        return self._options.idle
 
     def _planned(self, connection: Connection, queue: ShardedQueue) -> tuple[DeliveryStep | None, LrqError | None]:
         """Return the next step, or the error in its place, for which a new map may be the cure."""

@@ -32,8 +32,9 @@ from queues.receive import stored_shard_maps
 from queues.receive.batches import BatchLimits
 from queues.receive.consumer_marks import subscriber_lease
 
-#: Longest wait between two polls of an idle queue, in seconds.
+#: Longest wait between two polls of an idle queue, in seconds; and while the sinks send notifications.
 _IDLE: Final = 0.2
+_NOTIFIED: Final = 1.0
 
 
 def subscribe(
@@ -110,6 +111,7 @@ def subscribe(
         backoff=chosen["backoff"],
         max_backoff=chosen["max_backoff"],
         idle=min(chosen["poll_interval"], _IDLE),
+        notified=min(chosen["poll_interval"], _NOTIFIED),
         trace=chosen["trace"],
         observer=observer or DeliveryObserver(),
     )

@@ -20,10 +20,12 @@ from tests.lr_client.subscriber.applying import Apply
 NEVER = 600.0
 
 
-def sleeping(engine: Engine, listener: RoutingQueueListener, pause: float = NEVER) -> Subscription:
-    """Return a running subscription that polls an idle queue every *pause* seconds."""
+def sleeping(
+    engine: Engine, listener: RoutingQueueListener, pause: float = NEVER, notified: float = 0.0
+) -> Subscription:
+    """Return a running subscription that polls an idle queue every *pause* seconds, or as seldom as *notified*."""
     tries = {"max_tries": 1, "backoff": 0.01, "max_backoff": 0.01}
-    options = Options(BatchLimits(100, 1 << 20), "block", idle=pause, quick=pause, **tries)
+    options = Options(BatchLimits(100, 1 << 20), "block", idle=pause, quick=pause, notified=notified, **tries)
     client = client_name(listener.client_name)
     made = Subscription(engine, listener, client, options, poll_interval=0.05, ttl=1.0, clock=SYSTEM_CLOCK)
     made.start()

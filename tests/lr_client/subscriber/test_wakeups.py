@@ -10,11 +10,12 @@ from queue import SimpleQueue
 import pytest
 from sqlalchemy import Engine, text
 
-from lr_client.subscriber.sleepers import sleepers_of
+from lr_client.subscriber.shard_owners import store_shards
+from lr_client.subscriber.sleepers import Sleeper, sleepers_of
 from lr_client.subscriber.subscription import Subscription
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import StoreUnavailableError
-from queues.names import site_id
+from queues.names import client_name, site_id
 from queues.receive.wakeup_watch import NotifyWatch
 from queues.receive.wakeups import LOCK
 from queues.wire import replication_pb2 as pb
@@ -135,6 +136,28 @@ def test_a_stopped_subscriber_is_notified_no_more(sink: Engine, source: Source, 
     source.send()
     process.send_signal(signal.SIGCONT)
     eventually(lambda: story(sink) == source.story)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_subscriber_polls_seldom_only_while_the_sinks_notify_it(
+    sink: Engine, source: Source, dialect: str, shards: int, monkeypatch: pytest.MonkeyPatch
+):
+    pauses: set[float] = set()
+    sleep = Sleeper.sleep
+
+    def noted(sleeper: Sleeper, seconds: float) -> None:
+        pauses.add(seconds)
+        sleep(sleeper, seconds)
+
+    monkeypatch.setattr(Sleeper, "sleep", noted)
+    store_shards(sink, client_name("policy"), shards, "hash", is_told=True)
+    with closing(sleeping(sink, Apply(), 0.01, NEVER)):
+        for _ in range(20):
+            source.send()
+            eventually(lambda: story(sink) == source.story)
+        is_seldom = dialect == "postgresql" and shards == 1
+        eventually(lambda: (NEVER in pauses) == is_seldom and (is_seldom or dialect == "sqlite" or hears(sink)))
+    assert pauses <= {0.01, NEVER}
 
 
 @on_postgresql
