@@ -32,7 +32,7 @@ def look(connection: Connection, queue_id: int, known: int) -> BriefLook:
     `consumer_marks.queue_state`.
     """
     queue: dict[str, object] = {"queue": queue_id}
-    asked = (QUEUE_STATE, queue), (BLOCKS, {**queue, "known": known}), (_LAST, queue)
+    asked = (QUEUE_STATE, queue), (BLOCKS, {**queue, "known": known}), (LAST, queue)
     marks, blocks, [(last,)] = dialects.of(connection).run_all(connection, asked, last=True)
     stands = state_of(marks[0]) if marks else None
     return BriefLook(stands, known, [ReceivedBlock(*row) for row in blocks], last or 0)
@@ -47,4 +47,4 @@ _KNOWN: Final = bindparam("known", type_=BigInteger)
 _SEEN: Final = _mark(consumers, "seq")
 _RECEIVED: Final = _mark(receive_marks, "boundary_seq")
 BLOCKS: Final = log_blocks.following(case((_SEEN > _KNOWN, _SEEN), else_=_KNOWN), _RECEIVED)
-_LAST: Final = log_blocks.last_end(_RECEIVED)
+LAST: Final = log_blocks.last_end(_RECEIVED)

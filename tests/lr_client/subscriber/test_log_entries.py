@@ -5,7 +5,7 @@ from sqlalchemy import Engine, text
 
 from lr_client.sender import RoutingQueueSenderClient
 from queues.database.transactions import reading
-from queues.receive import consumer_marks, log_blocks
+from queues.receive import brief_look, consumer_marks, log_blocks
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC
 from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
@@ -142,9 +142,9 @@ def test_reading_the_queue_needs_no_scan_of_its_table(sink: Engine, tokyo: Arriv
         if connection.dialect.name == "postgresql":
             # PostgreSQL scans a table of some pages in any case, once autovacuum has counted them.
             connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-        values = {"queue": tokyo.queue_id(connection), "after": 500, "upto": 3000}
+        values = {"queue": tokyo.queue_id(connection), "after": 500, "upto": 3000, "known": 500}
         explain = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
-        for statement in (log_blocks.NEXT, consumer_marks.QUEUE_STATE):
+        for statement in (log_blocks.NEXT, consumer_marks.QUEUE_STATE, brief_look.BLOCKS, brief_look.LAST):
             given = {name: value for name, value in values.items() if name in statement.compile().params}
             literal = statement.params(given).compile(connection, compile_kwargs={"literal_binds": True})
             plan = str(connection.exec_driver_sql(explain + str(literal)).all())
