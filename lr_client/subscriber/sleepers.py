@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Engine
 
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.database import dialects
 from queues.database.transactions import reading
 from queues.errors import LrqError
 from queues.logs import logger
@@ -51,7 +50,7 @@ class Sleeper:
     def sleep(self, seconds: float) -> None:
         """Wait up to *seconds*; a wakeup or `wake` ends this wait, or else the next one."""
         self._owner.begin()
-        if not self.wants and self._owner.may_notify and self._owner.is_light():
+        if not self.wants and self._owner.is_light():
             self.wants = True
             self._owner.call()
         self._clock.wait(self._event, seconds)
@@ -89,8 +88,6 @@ class Sleepers:
         self._thread: _Thread | None = None
         #: The times of the newest deliveries.
         self.deliveries: deque[float] = deque(maxlen=_RECENT)
-        #: Whether the database has notifications.
-        self.may_notify = dialects.of(engine) is dialects.POSTGRESQL
 
     def sleeper(self, queue_id: int, clock: Clock) -> Sleeper:
         """Return a new sleeper, which the caller must close."""
@@ -215,7 +212,7 @@ class _Thread:
             kept = SYSTEM_CLOCK.monotonic()
             while not self._stopping.is_set():
                 self._ask(watch, held)
-                ready = connection.wait([self._ours, *watch.sources], _KEEP)  # type: ignore[list-item]
+                ready = connection.wait([self._ours, *watch.sources], min(watch.silence, _KEEP))  # type: ignore[list-item]
                 with suppress(BlockingIOError):
                     self._ours.recv(64)
                 woken = watch.woken()

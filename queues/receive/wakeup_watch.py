@@ -1,24 +1,21 @@
 """Receive the wakeups of idle subscribers from other processes; see `queues.receive.wakeups`."""
 
-import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from sqlalchemy import Connection, Engine
 
-from queues import datagrams
 from queues.database.driver_errors import usual_errors
 from queues.database.postgresql.autocommit import close_held, held_connection
 from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
-from queues.receive.wakeups import CHANNEL, LOCK, WakeupPlace, datagram_names
+from queues.receive.marks_watch import MarksWatch
+from queues.receive.wakeups import CHANNEL, LOCK, WakeupPlace
 
 #: PostgreSQL ends a listening connection without a statement for this time, in seconds. So the locks of a stopped
 #: process end too.
 SILENT_SECONDS: Final = 15.0
-#: The largest number of datagrams to receive at once.
-_MOST_DATAGRAMS: Final = 64
 
 
 class WakeupSource(Protocol):
@@ -31,6 +28,11 @@ class WakeupSource(Protocol):
 
 class WakeupWatch(Protocol):
     """Receives the wakeups of this process. Not for several threads."""
+
+    @property
+    def silence(self) -> float:
+        """The longest time between two calls of `woken`, in seconds."""
+        ...
 
     @property
     def sources(self) -> Sequence[WakeupSource]:
@@ -63,51 +65,13 @@ class WakeupWatch(Protocol):
 
 def open_watch(engine: Engine, place: WakeupPlace) -> WakeupWatch:
     """Return a watch for the subscribers of this process; raise `StoreUnavailableError` if there can be none now."""
-    return DatagramWatch(place) if place.has_datagrams else NotifyWatch(engine, SILENT_SECONDS)
-
-
-class DatagramWatch:
-    """Receives datagrams, which the sinks of SQLite send in any case."""
-
-    def __init__(self, place: WakeupPlace) -> None:
-        """Take a free name of *place*."""
-        found: socket.socket | None = None
-        for name in datagram_names(place):
-            found = found or datagrams.receiver(name)
-        if found is None:
-            raise StoreUnavailableError("no datagram can wake this process, which polls instead")
-        self._socket = found
-
-    @property
-    def sources(self) -> Sequence[WakeupSource]:
-        """See `WakeupWatch`."""
-        return [self._socket]
-
-    def sleep(self, queue_id: int) -> bool:  # noqa: ARG002
-        """Return False: a datagram may be lost, and an earlier version of lrq sends none."""
-        return False
-
-    def end_sleep(self, queue_id: int) -> None:
-        """Do nothing."""
-
-    def woken(self) -> set[int]:
-        """See `WakeupWatch`."""
-        found = set()
-        with suppress(BlockingIOError, ValueError):
-            for _ in range(_MOST_DATAGRAMS):
-                found.add(int(self._socket.recv(32)))
-        return found
-
-    def keep(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """See `WakeupWatch`."""
-        self._socket.close()
+    return MarksWatch(engine, place) if place.has_datagrams else NotifyWatch(engine, SILENT_SECONDS)
 
 
 class NotifyWatch:
     """Receives the notifications of PostgreSQL on a connection of its own."""
+
+    silence: Final = SILENT_SECONDS / 3
 
     def __init__(self, engine: Engine, silent_seconds: float) -> None:
         """Open the connection. A pooler that shares connections would give the locks to others: then raise."""
