@@ -77,6 +77,7 @@ class ShardFollower(Follower):
         self._lease = lease
         self._maps = KnownMaps(queue.client)
         self._nudges = nudges
+        self._is_applied = False
         self._settled = self._rested = followed.clock.monotonic()
         # A queue is balanced before it gets its shards. Later the fastest shards would be far ahead of a new map.
         self._balanced = self._settled - _BALANCE
@@ -102,6 +103,7 @@ class ShardFollower(Follower):
                 )
                 if queue is None:
                     return None
+                self._is_applied = queue.is_applied
                 step, problem = self._planned(connection, queue)
             with suppress(ShardsChanged):
                 # A shard's own step stays valid while the marks of all move.
@@ -114,8 +116,12 @@ class ShardFollower(Follower):
         return None
 
     def _notified_pause(self) -> float:
-        """Return the usual pause: shards of other processes move without a notification."""
-        return self._options.idle
+        """Return the usual pause, unless no other shard has work: those of other processes move without a notification.
+
+        Shard 0 also looks for new maps.
+        """
+        is_seldom = self._is_applied and self._shard != FIRST
+        return super()._notified_pause() if is_seldom else self._options.idle
 
     def _planned(self, connection: Connection, queue: ShardedQueue) -> tuple[DeliveryStep | None, LrqError | None]:
         """Return the next step, or the error in its place, for which a new map may be the cure."""

@@ -60,6 +60,12 @@ class ShardedQueue:
         return low if back_seq == NOWHERE else min(low, back_seq)
 
     @property
+    def is_applied(self) -> bool:
+        """Whether the shards have applied all that was received; only a change of the sink's marks brings work then."""
+        consumed, received = self.stands.consumed, self.stands.received
+        return self.is_in_log and consumed.seq == received.boundary_seq and self.stands.back_seq == NOWHERE
+
+    @property
     def is_in_log(self) -> bool:
         """Whether the shards deliver the log now, rather than shard 0 a snapshot."""
         consumed, received = self.stands.consumed, self.stands.received
