@@ -227,7 +227,7 @@ class TokenRunner:
                 self._taken_words = self.alarm_words
             except DataLossError as error:
                 self.alarm(str(error))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - after any error the member begins again
                 self._closed_by = in_words(error)
                 if self._clock.monotonic() - began >= _WELL:
                     self._trouble.end()
