@@ -33,7 +33,7 @@ log = logger("lrq.ring")
 
 #: The most ticks in one answer to a newcomer.
 _PULLED: Final = 64
-#: A member that has lived for so many seconds was well: the log tells its next end, also for the same reason.
+#: A member that has lived for so many seconds was well. The log then tells its next end, also for the same reason.
 _WELL: Final = 60.0
 
 
