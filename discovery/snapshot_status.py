@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from queues.clock import iso
 from queues.names import ClientName, SiteId
-from queues.states import SnapshotState
+from queues.states import PROVIDER_STOPPED, SnapshotState
 
 #: After this number of failures in a row, a snapshot counts as failed; the provider tries again all the same.
 FAILING_ATTEMPTS: Final = 3
@@ -39,8 +39,8 @@ class SnapshotStatus:
 
     @property
     def failed_attempts(self) -> int:
-        """The attempts of an unfinished snapshot that have failed until now."""
-        if not self.error or self.state not in (SnapshotState.REQUESTED, SnapshotState.BUILDING):
+        """The attempts of an unfinished snapshot that have failed until now; 0 after the provider was stopped."""
+        if not self._failure or self.state not in (SnapshotState.REQUESTED, SnapshotState.BUILDING):
             return 0
         return self.attempt - (self.state is SnapshotState.BUILDING)
 
@@ -52,8 +52,12 @@ class SnapshotStatus:
     @property
     def is_failing(self) -> bool:
         """Whether the snapshot has failed, or its last attempt has."""
-        is_waiting = self.state is SnapshotState.REQUESTED and bool(self.error)
+        is_waiting = self.state is SnapshotState.REQUESTED and bool(self._failure)
         return is_waiting or self.told_state is SnapshotState.FAILED
+
+    @property
+    def _failure(self) -> str:
+        return "" if self.error == PROVIDER_STOPPED else self.error
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `snapshots`."""

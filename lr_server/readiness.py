@@ -13,7 +13,7 @@ STUCK_SECONDS: Final = 120.0
 #: After this time without an answer of the database, in seconds, the last answer does not count any more.
 ANSWER_SECONDS: Final = 10.0
 #: The parts that a server cannot work without; other troubles are for monitors only.
-_NEEDED: Final = ("sequencer", "follower", "sessions", "ingest", "sink", "descriptors", "threads")
+_NEEDED: Final = ("sequencer", "follower", "sessions", "ingest", "sink", "descriptors", "threads", "sockets")
 
 
 class DatabaseLook(NamedTuple):

@@ -10,6 +10,7 @@ from lr_server.metrics.traffic import ServerTraffic
 from lr_server.ring.ring_servicer import RingServicer
 from lr_server.settings import Settings
 from lr_server.site_topology import advertised
+from lr_server.socket_files import SocketFiles
 from queues.clock import Clock
 from queues.names import ClientName, SiteId
 from sink.transport.health import HealthService
@@ -28,6 +29,7 @@ class ServerEndpoints:
         self._clock = clock
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
+        self._sockets = SocketFiles(())
         #: The endpoints at which the other servers of the site reach this one.
         self.advertised: tuple[str, ...] = ()
 
@@ -69,6 +71,7 @@ class ServerEndpoints:
                 health=checks,
                 clock=self._clock,
             )
+            self._sockets = SocketFiles(self._service.endpoints)
 
     def listen_for_metrics(
         self, status: Callable[[], SiteStatus], traffic: Callable[[], ServerTraffic], health: Health
@@ -87,6 +90,11 @@ class ServerEndpoints:
         service = self._service
         return "" if service is None else service.trouble
 
+    @property
+    def socket_trouble(self) -> str:
+        """See `SocketFiles`."""
+        return self._sockets.trouble
+
     def end_streams(self, client: ClientName, source: SiteId) -> None:
         """See `SinkService.end_streams`."""
         if (service := self._service) is not None:
@@ -94,6 +102,7 @@ class ServerEndpoints:
 
     def close(self) -> None:
         """Listen no more for peers."""
+        self._sockets = SocketFiles(())
         if self._service is not None:
             self._service.stop()
         self._service = None

@@ -87,7 +87,7 @@ class ServerFacts:
         room = descriptors.NO_DESCRIPTOR if descriptors.lack() else ""
         own = {
             "ingest": ingest, "topology": self._topology().trouble, "sink": self._writer.trouble, "descriptors": room,
-            "threads": self._endpoints.trouble,
+            "threads": self._endpoints.trouble, "sockets": self._endpoints.socket_trouble,
         }  # fmt: skip
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}
@@ -100,6 +100,8 @@ class ServerFacts:
             return f"no entry leaves this site, because no tick can be taken: {reason}"
         if refusal := self._writer.lasting_refusal:
             return refusal
+        if lost := self._endpoints.socket_trouble:
+            return lost
         return f"calls wait at a server of this site, because its process {LACKS_THREADS}" * bool(
             self._endpoints.trouble
         )

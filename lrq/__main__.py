@@ -14,6 +14,9 @@ def main() -> None:
 
 def _main() -> None:
     """Load and run the command line; without its libraries, say in one line how to install them."""
+    from lrq.cli.process.first_signals import take_first_signals
+
+    take_first_signals(sys.argv[1:])
     from queues.errors import MissingDependencyError
     from queues.extras import require_libraries
 

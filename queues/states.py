@@ -69,3 +69,7 @@ class SnapshotState(StrEnum):
     APPLIED = "applied"
     CANCELLED = "cancelled"
     FAILED = "failed"
+
+
+#: The error of an attempt that ended with the stop of its process, which is no failure of the provider.
+PROVIDER_STOPPED: Final = "the transmitter was closed"

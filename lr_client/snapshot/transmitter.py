@@ -32,6 +32,7 @@ from queues.send_snapshot import claims, hints
 from queues.send_snapshot.block_packer import BLOCK_ROWS, WriteLimits
 from queues.send_snapshot.progress import progress_of
 from queues.send_snapshot.states import Attempt
+from queues.states import PROVIDER_STOPPED
 from queues.words import in_words
 
 log = logger(__name__)
@@ -43,7 +44,6 @@ _QUICKEST_POLL = 0.02
 _GRACE = 5.0
 #: The longest wait for the first turn, in seconds; only a slow or missing database needs so long.
 _FIRST_TURN = 1.0
-_CLOSED = "the transmitter was closed"
 
 
 def exponential(attempt: int) -> float:
@@ -258,11 +258,11 @@ class SnapshotTransmitter:
 
     def _finish(self) -> None:
         for build in self._running().values():
-            build.give_up(_CLOSED)
+            build.give_up(PROVIDER_STOPPED)
         for thread in self._threads:
             thread.join(min(max(0.0, self._close_by - self._clock.monotonic()), threading.TIMEOUT_MAX))
         for build in self._running().values():
-            build.hand_back(_CLOSED)
+            build.hand_back(PROVIDER_STOPPED)
         # Without a database the release fails; the lease then expires by itself.
         with suppress(LrqError):
             self._lease.release()

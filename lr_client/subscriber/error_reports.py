@@ -1,5 +1,6 @@
 """The errors of one subscription, reported to the log and to its listener."""
 
+import math
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from queues.words import describe, in_words
 
 #: The command that shows the messages of a listener's errors.
 _SHOWN_BY: Final = "lrq park list"
+#: The seconds between two lines about a lack of threads. Each part meets the lack by itself, while others go on.
+_LACK_PAUSE: Final = 60.0
 
 _log = logger("lrq.subscriber")
 
@@ -36,6 +39,7 @@ class ErrorReports:
         self._failures = FailureLog()
         self._guard = threading.Lock()
         self._repeats = Repeats()
+        self._lack_told = -math.inf
         self._thread = threading.local()
 
     def report(self, source: str, error: Exception, work: Hashable = None) -> None:
@@ -74,7 +78,10 @@ class ErrorReports:
     def _write(self, source: str, error: Exception, work: Hashable) -> None:
         fields: dict[str, Any] = {"client": self._client, "source": source}
         is_first = _is_of_application(error) and self._repeats.is_first(source, error)
-        if work is not None and not (source and _is_of_application(error)):
+        if not source and is_lack(error):
+            if not self._tells_lack():
+                return
+        elif work is not None and not (source and _is_of_application(error)):
             row = self._noted(error, work)
             if row is None:
                 return
@@ -91,6 +98,14 @@ class ErrorReports:
             words = in_words(error) if isinstance(error, LrqError) else facts.error_class
             trace = facts.trace if is_first else ""
             _log.warning("delivery failed", trace=trace, error=words, place=facts.place, shown_by=_SHOWN_BY, **fields)
+
+    def _tells_lack(self) -> bool:
+        with self._guard:
+            now = self._clock.monotonic()
+            is_due = now - self._lack_told >= _LACK_PAUSE
+            if is_due:
+                self._lack_told = now
+        return is_due
 
     def _noted(self, error: Exception, work: Hashable) -> FailureRow | None:
         with self._guard:

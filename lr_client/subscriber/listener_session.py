@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, event, exc
 from sqlalchemy.orm import Session, SessionTransaction
 
 from queues.database import dialects
+from queues.database.driver_errors import replaced_if_read_only
 from queues.errors import ListenerError, NotInTransactionError, StoreUnavailableError
 
 #: Execution option of an engine: a function that returns a context manager for a session. Each call of a listener runs
@@ -59,7 +60,7 @@ class ListenerSession(Session):
 @contextmanager
 def transaction(engine: Engine) -> Iterator[ListenerSession]:
     """Open a session with one transaction: committed at the end, rolled back on an exception."""
-    with _connect(engine) as connection, connection.begin():
+    with _connect(engine) as connection, replaced_if_read_only(connection), connection.begin():
         session = ListenerSession(connection, join_transaction_mode="control_fully")
         root = session.begin()
         event.listen(connection, "commit", _refuse_commit)

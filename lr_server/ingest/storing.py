@@ -101,7 +101,9 @@ class Storing:
     def _judge(self, outcomes: Sequence[StoreOutcome]) -> None:
         unknown = next((each for each in outcomes if each.verdict is RequestVerdict.UNKNOWN), None)
         if unknown is None:
-            self._trouble.end()
+            # Questions and repeats write nothing, so their answers do not tell that the database takes requests.
+            if any(each.verdict.is_new for each in outcomes):
+                self._trouble.end()
             return
         # The producers hear nothing but the end of the stream.
         self._trouble.note(StoreUnavailableError(unknown.reason))

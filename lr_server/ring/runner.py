@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from discovery.ring_status import RingStatus
+from lr_server.present_trouble import PresentTrouble
 from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingMember
@@ -20,7 +21,7 @@ from lr_server.ring.release_watch import ReleaseWatch
 from lr_server.ring.store import TokenStore
 from lr_server.ring.timers import DEFAULT_PACE, RingPace, RingTimers
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
-from queues.errors import DataLossError, LrqError, StoreTakenError, StoreUnavailableError, UsageError
+from queues.errors import DataLossError, StoreTakenError, StoreUnavailableError, UsageError
 from queues.logs import logger
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.log_base import LogBase, StoredRequest
@@ -32,6 +33,8 @@ log = logger("lrq.ring")
 
 #: The most ticks in one answer to a newcomer.
 _PULLED: Final = 64
+#: A member that has lived for so many seconds was well. The log then tells its next end, also for the same reason.
+_WELL: Final = 60.0
 
 
 class MemberLink(Protocol):
@@ -96,6 +99,8 @@ class TokenRunner:
         self.alarm_words = ""
         # The last alarm about another process with the store.
         self._taken_words = ""
+        # On a full disk a member begins again each moment, and the log tells that once.
+        self._trouble = PresentTrouble(log.bind(rank=rank), "a member of the ring begins again")
         # Why the member is closed now.
         self._closed_by = ""
 
@@ -214,6 +219,7 @@ class TokenRunner:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            began = self._clock.monotonic()
             try:
                 self._live()
             except StoreTakenError as error:
@@ -221,12 +227,11 @@ class TokenRunner:
                 self._taken_words = self.alarm_words
             except DataLossError as error:
                 self.alarm(str(error))
-            except LrqError as error:
-                self._closed_by = str(error)
-                log.warning("a member of the ring begins again", rank=self.rank, reason=str(error))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - after any error the member begins again
                 self._closed_by = in_words(error)
-                log.exception("a member of the ring begins again after an error of its own")
+                if self._clock.monotonic() - began >= _WELL:
+                    self._trouble.end()
+                self._trouble.note(error)
             finally:
                 self._show(None)
                 if self._store is not None:

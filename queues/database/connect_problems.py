@@ -81,6 +81,8 @@ def _file_problem(url: URL) -> str | None:
     files = [file for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if file.exists()]
     for each in (*files, path.parent):
         if not os.access(each, os.W_OK):
+            if os.statvfs(each).f_flag & os.ST_RDONLY:
+                return f"the disk of {each.absolute()} is mounted read-only: mount the disk for writing, or {_CORRECT}"
             also = ", and SQLite makes files there" if each == path.parent else ""
             return f"{each.absolute()} cannot be written{also}: correct its permissions, or {_CORRECT}"
     return None

@@ -1,5 +1,6 @@
 """Errors of a driver that is used directly, as SQLAlchemy raises them."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -22,14 +23,22 @@ def usual_errors(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def replaced_if_read_only(connection: Connection) -> Iterator[None]:
-    """Close the driver's connection after a write that PostgreSQL refuses as read-only; the error passes through.
+    """Close the driver's connection after a write that the database refuses as read-only; the error passes through.
 
-    A session keeps the `default_transaction_read_only` of its beginning, and with several hosts its server. Only a new
+    A session of PostgreSQL keeps the `default_transaction_read_only` of its beginning, and with several hosts its
+    server. SQLite opens a file without the right to write for reading, as long as the connection lives. Only a new
     connection can learn of a change.
     """
     try:
         yield
     except exc.DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) == _READ_ONLY:
+        if _is_read_only(error.orig):
             connection.invalidate(error)
         raise
+
+
+def _is_read_only(error: object) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        # The upper bits tell the kind: a read-only folder, or a removed file.
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+    return getattr(error, "sqlstate", None) == _READ_ONLY

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -91,6 +92,19 @@ def test_a_server_whose_calls_get_no_thread_is_not_ready_and_tells_the_cure(worl
             assert shown == f"calls wait at a server of this site, because its process {LACKS_THREADS}"
         assert all(call.result().status in (SERVING, NOT_SERVING) for call in calls)
     eventually(lambda: not server.health_troubles() and not troubles(server.site_status()))
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_server_whose_socket_is_removed_is_not_ready_and_tells_the_cure(world: World, tmp_path: Path) -> None:
+    path, other = tmp_path / "s", tmp_path / "o"
+    server = world.server("paris", listen=[f"ipc://{path}"])
+    eventually(lambda: not server.health_troubles())
+    path.rename(other)
+    told = server.health_troubles()["sockets"]
+    assert told.startswith(f"the socket {path} was removed or replaced, so no further process connects")
+    eventually(lambda: troubles(server.site_status()) == [told])
+    other.rename(path)
+    assert not server.health_troubles()
 
 
 def test_a_probe_with_a_misspelt_path_does_not_find_the_server_healthy(world: World) -> None:

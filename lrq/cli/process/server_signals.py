@@ -8,6 +8,8 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
+from lrq.cli.process.first_signals import hung_up
+
 #: The longest wait for a signal that another thread of the process has got, in seconds.
 _LONGEST_WAIT: Final = 1.0
 
@@ -28,6 +30,8 @@ class ServerSignals:
         self._orders: SimpleQueue[bool] = SimpleQueue()
         self._is_serving = False
         signal.signal(signal.SIGHUP, lambda _number, _frame: self._orders.put(True))
+        if hung_up():
+            self._orders.put(True)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 

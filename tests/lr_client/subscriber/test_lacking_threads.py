@@ -39,10 +39,12 @@ def test_a_queue_without_a_thread_is_followed_once_there_is_one(
     with no_further_thread("lrq-LRQ_Recv"):
         follow(listener)
         eventually(lambda: len(listener.errors) > 3)
+        assert len([each for each in caplog.records if "delivery failed" in each.getMessage()]) == 1
         assert sleepers_of(sink).all() == ()
     eventually(lambda: story(sink) == ["1"])
     assert NO_THREAD in caplog.text
     assert "Traceback" not in caplog.text
+    assert "delivery succeeds again" not in caplog.text
 
 
 @on_sqlite

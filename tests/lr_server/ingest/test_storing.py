@@ -99,3 +99,11 @@ def test_an_unknown_outcome_is_told_as_a_trouble_until_a_group_is_stored(site: S
     site.store.outcomes = [StoreOutcome(RequestVerdict.STORED)]
     site.send()
     assert site.storing.trouble == ""
+
+
+@pytest.mark.parametrize("verdict", [RequestVerdict.ASKED, RequestVerdict.REPEATED, RequestVerdict.GAP])
+def test_an_answer_without_a_write_does_not_end_a_trouble(site: Site, verdict: RequestVerdict) -> None:
+    site.send()
+    site.store.outcomes = [StoreOutcome(verdict)]
+    site.send()
+    assert site.storing.trouble == FULL

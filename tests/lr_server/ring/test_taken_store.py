@@ -46,10 +46,14 @@ def test_an_alarm_about_a_taken_store_ends_once_the_store_is_free(site: Engine) 
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-def test_the_status_tells_why_a_member_is_closed(site: Engine, tmp_path: Path) -> None:
+def test_the_status_and_one_line_of_the_log_tell_why_a_member_is_closed(
+    site: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = tmp_path / "disk"
+    opened: list[Path] = []
 
     def opening() -> TokenStore:
+        opened.append(disk)
         return TokenStore(site, TOKEN, StoreWitness(disk / "witness"))
 
     runner = TokenRunner(opening, 0, {1: NoWay(), 2: NoWay()}, pace=PACE)  # type: ignore[dict-item]
@@ -57,6 +61,9 @@ def test_the_status_tells_why_a_member_is_closed(site: Engine, tmp_path: Path) -
     try:
         words = f"the witness {disk}/witness cannot be opened (No such file or directory): mend its disk or folder"
         eventually(lambda: runner.status.trouble.startswith(words))
+        eventually(lambda: len(opened) > 3)
+        # The log would fill a full disk otherwise.
+        assert len([each for each in caplog.records if "a member of the ring begins again" in each.getMessage()]) == 1
         disk.mkdir()
         eventually(lambda: runner.status.role != "closed")
         assert "cannot be opened" not in runner.status.trouble

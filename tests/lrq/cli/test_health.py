@@ -17,7 +17,7 @@ from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.send_log.trim_blockers import TrimBlocker
 from queues.send_log.unordered import Unordered
-from queues.states import SessionState, SnapshotState
+from queues.states import PROVIDER_STOPPED, SessionState, SnapshotState
 from tests.discovery.statuses import a_log, a_queue, a_session, a_site, a_snapshot
 
 OWED = Lag(1, 10, 90.0)
@@ -236,3 +236,12 @@ def test_a_transaction_that_keeps_trim_from_the_log_for_more_than_an_hour_is_tro
         "process 7 (dump) has used tables of the log for 1h 01m, so trim cannot empty them: "
         "wait if it is a backup, otherwise end it with SELECT pg_terminate_backend(7)"
     ]
+
+
+def test_a_stopped_provider_is_no_failed_snapshot():
+    stopped = a_snapshot(attempt=3, error=PROVIDER_STOPPED)
+    assert (stopped.failed_attempts, stopped.told_state) == (0, SnapshotState.REQUESTED)
+    assert troubles(a_site(snapshots=(stopped,))) == []
+    failed = a_snapshot(attempt=3, error="broken")
+    assert (failed.failed_attempts, failed.told_state) == (3, SnapshotState.FAILED)
+    assert len(troubles(a_site(snapshots=(failed,)))) == 1

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,21 @@ def test_the_file_or_folder_that_this_user_cannot_write_is_named(
     monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path / name)
     said = problem(words, make_url(f"sqlite:///{tmp_path}/paris.db")) or ""
     assert said.startswith(f"{tmp_path / name} cannot be written")
+
+
+def test_a_disk_that_is_mounted_read_only_is_told_so(tmp_path: Path) -> None:
+    def mount(options: str) -> int:
+        return subprocess.run(["mount", *options.split(), str(tmp_path)], capture_output=True, check=False).returncode
+
+    if mount("-t tmpfs -o size=8m tmpfs"):
+        pytest.skip("this user may not mount a disk")
+    try:
+        (tmp_path / "paris.db").touch()
+        assert mount("-o remount,ro") == 0
+        said = failure_of(f"sqlite:///{tmp_path}/paris.db")
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+    assert said.startswith(f"the disk of {tmp_path}/paris.db is mounted read-only: mount the disk for writing")
 
 
 def test_a_process_without_a_free_descriptor_is_told_so(tmp_path: Path) -> None:
