@@ -51,7 +51,8 @@ class LogStatus:
     `waiting` counts committed entries in no tick yet, up to `queues.counts.COUNTED`. `last_tick_us` is None without a
     tick. `trim_blockers` are transactions of others that use tables of the log for minutes (PostgreSQL only).
     `unlogged` are all tables of lrq that a crash empties (PostgreSQL only). `hiding` are all those of which row level
-    security hides rows from the role that asks.
+    security hides rows from the role that asks. `altering` are those with a trigger or rule of others that may leave
+    out or change rows.
     """
 
     branch: str
@@ -64,6 +65,7 @@ class LogStatus:
     trim_blockers: tuple[TrimBlocker, ...] = ()
     unlogged: tuple[str, ...] = ()
     hiding: tuple[str, ...] = ()
+    altering: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `log`."""
@@ -78,4 +80,5 @@ class LogStatus:
             "trim_blockers": [each._asdict() for each in self.trim_blockers],
             "unlogged": list(self.unlogged),
             "hiding": list(self.hiding),
+            "altering": list(self.altering),
         }

@@ -14,7 +14,7 @@ from queues.backoff import Backoff
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.errors import OwnershipLostError, ThreadEndedError
+from queues.errors import OwnershipLostError, StoreUnavailableError, ThreadEndedError
 from queues.words import cleaned, in_words
 
 #: The default time until the lease of an unresponsive owner expires, in seconds.
@@ -51,8 +51,9 @@ class Ownership:
     The work must have ended when *on_lost* returns. A lease that is still held is then released for the next owner.
 
     `state` is the present relation to the lease; `reason` explains it in one sentence, or names the last failure.
-    *on_failed* receives each failure to acquire the lease, but only the first of a row of equal ones. *on_recovered* is
-    called after the row.
+    *on_failed* receives each failure to acquire the lease, but only the first of a row of equal ones. So is a failure
+    to renew a held lease, once its term has ended, unless the whole database is away. *on_recovered* is called after the
+    row.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Ownership:
         self._on_lost = on_lost
         self._on_failed = on_failed
         self._on_recovered = on_recovered
-        self._has_failed = False
+        self._told = ""
         self._ttl = ttl
         self._clock = clock
         # Owners with a somewhat longer lease than this process count as living, too.
@@ -89,7 +90,7 @@ class Ownership:
         self._awake = threading.Event()
         self._given_up: Exception | None = None
         self._failures = 0
-        self._began = self._rest_until = clock.monotonic()
+        self._began = self._renewed = self._rest_until = clock.monotonic()
         self._thread = watched(f"lrq-owner-{name}", self._run, self._end_by_error)
         self.state = OwnershipState.NOT_STARTED
         self.reason = f"{name}: not started"
@@ -148,6 +149,7 @@ class Ownership:
             elif self._lease:
                 leases.renew(self._engine, self._lease, self._ttl)
                 self._show_owner(self._lease)
+                self._note_success()
             elif self._clock.monotonic() >= self._rest_until:
                 self._stand_by()
                 self._note_success()
@@ -157,16 +159,20 @@ class Ownership:
             self._note_failure(error)
 
     def _note_failure(self, error: Exception) -> None:
-        reason, before = f"{self._name}: {in_words(error)}", self.reason
-        self.reason = reason
-        # The work under a lease meets the same failure, and reports it itself.
-        if self._lease is None and reason != before:
-            self._has_failed = True
+        self.reason = f"{self._name}: {in_words(error)}"
+        if self.reason != self._told and (self._lease is None or self._is_overdue(error)):
+            self._told = self.reason
             self._on_failed(error)
 
+    def _is_overdue(self, error: Exception) -> bool:
+        # While the whole database is away, the work under the lease meets the same failure, and reports it itself.
+        if isinstance(error, StoreUnavailableError):
+            return False
+        return self._clock.monotonic() - self._renewed > self._ttl
+
     def _note_success(self) -> None:
-        if self._has_failed:
-            self._has_failed = False
+        if self._told:
+            self._told = ""
             self._on_recovered()
 
     def _end_given_up(self, error: Exception) -> None:
@@ -206,6 +212,7 @@ class Ownership:
         return is_overdue or surely_gone(owner)
 
     def _show_owner(self, lease: Lease) -> None:
+        self._renewed = self._clock.monotonic()
         self.reason = f"{self._name}: owned as generation {lease.generation}"
         self.state = OwnershipState.OWNER
 

@@ -16,7 +16,7 @@ from discovery.site_status import SiteStatus
 from discovery.snapshot_reads import read_snapshots
 from queues.browse.send_log import waiting
 from queues.clock import now_us
-from queues.database import leases, schema
+from queues.database import dialects, leases, schema
 from queues.database.followers import standby_facts
 from queues.database.migrations import require
 from queues.database.servers import view_of
@@ -61,6 +61,7 @@ def read_status(engine: Engine) -> SiteStatus:
                 trim_blockers=tuple(segment_reads(connection).blockers(connection)),
                 unlogged=tuple(schema.unlogged(connection)),
                 hiding=tuple(schema.hiding(connection)),
+                altering=tuple(schema.altering(connection)),
             ),
             sessions=read_sessions(connection, rows, recent, trimmed, view),
             snapshots=read_snapshots(connection),
@@ -87,7 +88,8 @@ def _replays(connection: Connection) -> tuple[ReplayStatus, ...]:
 
 
 def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
-    now = now_us()
+    # Leases run by the clock of the database.
+    now = dialects.of(connection).now_us(connection)
     return tuple(
         OwnerStatus(
             lease=row.name,

@@ -13,13 +13,14 @@ from discovery.server_status import SERVER_LEASE
 from discovery.topology import Topology
 from lr_server.connections import ServerEngines
 from lr_server.ingest.ingest import Ingest
+from lr_server.present_trouble import PresentTrouble
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
 from queues.clock import Clock, poll
 from queues.database.leases import Lease
-from queues.errors import OwnershipLostError, ThreadEndedError
+from queues.errors import OwnershipLostError, StoreUnavailableError, ThreadEndedError
 from queues.leadership import NO_TOPOLOGY, ServersView, TopologyFacts
 from queues.logs import logger
 from queues.send_log.port import TickRows
@@ -70,9 +71,13 @@ class SiteRoles:
         self._is_sequencer = False
         self._stood_down = ""
         self._others: tuple[ServersView | None, tuple[str, ...]] = (None, ())
+        self._lease_trouble = PresentTrouble(
+            log, "the lease of the sequencer cannot be stored", "the lease of the sequencer is stored again"
+        )
         self.ownership = Ownership(
             engines.control, SERVER_LEASE, owner=self.name,
             on_acquired=self._sequence, on_lost=self._end_sequencing, ttl=settings.lease_seconds, clock=clock,
+            on_failed=self._note_lease, on_recovered=self._lease_trouble.end,
         )  # fmt: skip
         self.membership = Membership(
             engines.control, self.name, ranges=settings.ranges, ttl=settings.lease_seconds, clock=clock,
@@ -126,8 +131,8 @@ class SiteRoles:
 
     @property
     def trouble(self) -> str:
-        """Why the server takes no part in the work of the site; empty while it does."""
-        return self.membership.trouble
+        """Why the server takes no part in the work, or cannot renew its lease; empty while all is well."""
+        return self.membership.trouble or self._lease_trouble.reason
 
     def _has_looked(self) -> bool:
         is_settled = self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY
@@ -170,6 +175,11 @@ class SiteRoles:
         # The branch may be new.
         self.membership.wake()
         log.info("sequencer of the site", site=self._settings.site_id, generation=lease.generation)
+
+    def _note_lease(self, error: Exception) -> None:
+        # A database that is away meets all work, which reports that.
+        if not isinstance(error, StoreUnavailableError):
+            self._lease_trouble.note(error)
 
     def _end_sequencing(self, error: Exception | None) -> None:
         if self._ingest is not None:

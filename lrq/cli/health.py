@@ -1,13 +1,25 @@
 """Describe the troubles of a site in sentences. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from discovery.log_status import OrderingStatus, UnknownStatus
 from discovery.receive_status import FailureStatus, ReceiveQueueStatus
 from discovery.session_status import STALL_SECONDS, ReplicasStatus, SessionStatus
 from discovery.site_status import SiteStatus
 from lr_server.protocol.negotiation import without_provider
-from lrq.cli.words import LOGGED_AGAIN, SERVE, duration, emptied_by_a_crash, hidden_from_the_role, number, plural, some
+from lrq.cli.words import (
+    LOGGED_AGAIN,
+    NO_ALTERING,
+    SERVE,
+    altered_by_others,
+    duration,
+    emptied_by_a_crash,
+    hidden_from_the_role,
+    number,
+    plural,
+    some,
+)
 from queues.database.hidden_rows import SHOW_ALL
 from queues.leadership import TopologyFacts
 from queues.names import ClientName
@@ -18,6 +30,8 @@ from queues.states import SessionState, SnapshotState
 _UNREMARKABLE = (
     SessionState.LOG_ENTRY_SYNC, SessionState.FINISHED, SessionState.INACTIVE, SessionState.FAILED,
 )  # fmt: skip
+#: In this time another server has taken over a lease that has ended, in microseconds.
+_TAKEN_OVER_US: Final = 10_000_000
 #: Such a session gets no new entries.
 _OVER = (SessionState.DRAINING, SessionState.FINISHED, SessionState.INACTIVE)
 
@@ -39,6 +53,7 @@ def troubles(status: SiteStatus) -> list[str]:
         *unknown(status.log.unknown),
         *_unlogged(status.log.unlogged),
         *_hiding(status.log.hiding),
+        *_altering(status.log.altering),
         *blocked_trim(long_ones(status.log.trim_blockers)),
         *_sessions(status),
         *_unprovided(status),
@@ -70,9 +85,14 @@ def _standbys(status: SiteStatus) -> Iterator[str]:
 
 
 def _server(status: SiteStatus) -> Iterator[str]:
-    if server_is_alive(status):
-        return
     owner = status.server_owner
+    if server_is_alive(status):
+        # The next server takes the lease of a dead one within seconds.
+        silent_us = 0 if owner is None or owner.lapsed_us is None else status.at_us - owner.lapsed_us
+        if silent_us > _TAKEN_OVER_US and not any(each.sequencer for each in status.living):
+            silent = duration(silent_us / 1_000_000)
+            yield f"no server has renewed the lease of the sequencer for {silent}: the logs of the servers tell why"
+        return
     if any(session.lag.entries for session in status.sessions) or status.log.waiting:
         yield f"no server works for this site, though it owes entries: {SERVE}"
     elif owner is not None and owner.lapsed_us is not None:
@@ -146,6 +166,11 @@ def _unlogged(tables: Sequence[str]) -> Iterator[str]:
 def _hiding(tables: Sequence[str]) -> Iterator[str]:
     if tables:
         yield f"{hidden_from_the_role(tables)}: {SHOW_ALL}"
+
+
+def _altering(tables: Sequence[str]) -> Iterator[str]:
+    if tables:
+        yield f"{altered_by_others(tables)}: {NO_ALTERING}"
 
 
 def blocked_trim(blockers: Iterable[TrimBlocker]) -> Iterator[str]:

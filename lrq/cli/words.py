@@ -26,6 +26,17 @@ def hidden_from_the_role(tables: Sequence[str]) -> str:
     return f"row level security hides rows of {some(tables)} from this role, so entries would stay or be lost"
 
 
+#: The cure for triggers and rules of others.
+NO_ALTERING: Final = "drop these triggers and rules, or let the triggers fire AFTER"
+
+
+def altered_by_others(tables: Sequence[str]) -> str:
+    """Tell the harm of triggers and rules of others on *tables* in a sentence without its end."""
+    return (
+        f"triggers or rules that are not of lrq may leave out or change rows of {some(tables)}, so entries may be lost"
+    )
+
+
 def size(count: float) -> str:
     """Show a number of bytes: `512 B`, `1.2 MiB`."""
     for unit in _UNITS:

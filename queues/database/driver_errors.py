@@ -10,6 +10,15 @@ from sqlalchemy import Connection, exc
 #: PostgreSQL refuses a write, because the session began while writes were forbidden by default.
 _READ_ONLY: Final = "25006"
 
+#: A row with this key exists, in the codes of both databases.
+_DUPLICATE: Final = ("23505", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
+
+
+def is_duplicate(error: exc.IntegrityError) -> bool:
+    """Tell whether a row was refused because its key exists, and not by another constraint or a trigger."""
+    codes = (getattr(error.orig, name, None) for name in ("sqlstate", "sqlite_errorname"))
+    return any(code in _DUPLICATE for code in codes)
+
 
 @contextmanager
 def usual_errors(connection: Connection) -> Iterator[None]:

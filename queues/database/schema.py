@@ -137,6 +137,11 @@ def hiding(connection: Connection) -> list[str]:
     return dialects.of(connection).hiding(connection)
 
 
+def altering(connection: Connection) -> list[str]:
+    """Name the tables of lrq whose rows a trigger or rule of others may change or leave out in silence."""
+    return dialects.of(connection).altering(connection)
+
+
 def _missing(connection: Connection) -> list[str]:
     """Name the missing tables, views and columns, and the missing parts of the dialect."""
     dialect = dialects.of(connection)

@@ -109,6 +109,10 @@ class Setup(Protocol):
         """Name the tables of lrq from whose rows the database keeps the role of *connection*."""
         ...
 
+    def altering(self, connection: Connection) -> list[str]:
+        """Name the tables of lrq whose rows a trigger or rule of others may change or leave out in silence."""
+        ...
+
     def incarnation(self, connection: Connection) -> str:
         """Return a text that changes when the database is restored, promoted or copied: see `lrq_branches`."""
         ...

@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     event,
     literal_column,
+    text,
 )
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
@@ -47,6 +48,11 @@ from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
 
 _PRESENT: Final = bindparam("present_us", callable_=now_us, type_=BigInteger())
+
+_ALTERING: Final = text(
+    r"SELECT DISTINCT tbl_name FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE 'lrq\_%' ESCAPE '\'"
+    r" AND name NOT LIKE 'lrq\_%' ESCAPE '\' AND sql LIKE '%RAISE%IGNORE%' ORDER BY tbl_name"
+)
 
 
 class SqliteDialect(SqliteCuts):
@@ -258,6 +264,10 @@ class SqliteDialect(SqliteCuts):
     def unlogged(self, connection: Connection) -> list[str]:  # noqa: ARG002
         """Return an empty list: SQLite has no such tables."""
         return []
+
+    def altering(self, connection: Connection) -> list[str]:
+        """Look for triggers with `RAISE(IGNORE)`; lrq has none of them."""
+        return list(connection.execute(_ALTERING).scalars())
 
     def incarnation(self, connection: Connection) -> str:  # noqa: ARG002
         """Return a constant: a file cannot detect that it is a copy; the sites compare headers instead."""

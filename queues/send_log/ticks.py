@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Insert, MetaData, Table, bindparam, exc, exis
 
 from queues.clock import now_us
 from queues.database import dialects
+from queues.database.driver_errors import is_duplicate
 from queues.database.leases import Lease
 from queues.database.tables.servers import leases
 from queues.database.tables.site import branches, site
@@ -152,6 +153,9 @@ def stale_as_unavailable() -> Iterator[None]:
     try:
         yield
     except exc.IntegrityError as error:
+        # A trigger or constraint of others may refuse the row, too.
+        if not is_duplicate(error):
+            raise
         raise StoreUnavailableError("another server has taken the next tick: try again") from error
 
 

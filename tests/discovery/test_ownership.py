@@ -17,6 +17,7 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError, OwnershipLostError, ThreadEndedError
 from tests.absent_database import absent
+from tests.refused_renewals import renewals_refused
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -404,6 +405,34 @@ def test_failures_to_acquire_the_lease_are_told_once_and_so_is_their_end(site: E
     ownership.stop()
     assert told[0] == "StoreUnavailableError"
     assert told[-2:] == ["acquired", "recovered"]
+
+
+def test_a_lease_that_cannot_be_renewed_is_told_once_its_term_has_ended_and_so_is_the_end_of_that(site: Engine) -> None:
+    told: list[str] = []
+    clock = SlowClock()
+    ownership = Ownership(
+        site,
+        "server",
+        on_acquired=lambda _: told.append("acquired"),
+        on_lost=lambda _: None,
+        on_failed=lambda error: told.append(str(error)),
+        on_recovered=lambda: told.append("recovered"),
+        ttl=3600,
+        clock=clock,
+    )
+    ownership.start()
+    eventually(lambda: ownership.state is OwnershipState.OWNER and clock.waits)
+    with renewals_refused(site):
+        ownership.wake()
+        eventually(lambda: "no_renewals" in ownership.reason)
+        assert told == ["acquired"]
+        clock.slow = True
+        eventually(lambda: ownership.wake() or len(told) > 1)
+        clock.slow = False
+    eventually(lambda: ownership.wake() or "recovered" in told)
+    ownership.stop()
+    assert "no_renewals" in told[1]
+    assert told[2:] == ["recovered"]
 
 
 def _expiry(engine: Engine) -> int:

@@ -15,7 +15,7 @@ from lr_server.metrics.metrics_server import families
 from lrq.cli.health import troubles
 from queues import send_snapshot
 from queues.clock import now_us
-from queues.database import tables
+from queues.database import leases, tables
 from queues.database.tables.consumers import consumer_failures, parked_entries
 from queues.database.tables.receive import receive_marks, receive_queues
 from queues.database.tables.snapshots import snapshots
@@ -44,8 +44,8 @@ EXPECTED: dict[str, Any] = {
     "owners": [{"lease": "server", "owner": "test", "generation": 2, "alive": True, "lapsed_at": None}],
     "servers": [],
     "log": {"branch": "branch", "seq": 2, "trimmed_seq": 0, "last_tick_at": "time", "waiting": 1, "unordered": [],
-            "untriggered": [], "unknown_destinations": [], "trim_blockers": [], "unlogged": [],
-            "hiding": []},
+            "untriggered": [], "unknown_destinations": [], "trim_blockers": [], "unlogged": [], "hiding": [],
+            "altering": []},
     "sessions": [
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",
@@ -240,6 +240,14 @@ def test_a_snapshot_that_fails_stays_in_the_status_however_many_sites_have_asked
     told = next(family for family in families(status) if family.name == "lrq_snapshot_state")
     found = {(each.labels["destination"], each.labels["state"]): each.value for each in told.samples}
     assert found["oslo", "failed"] == 1
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_lease_counts_by_the_clock_of_the_database(site: Engine, monkeypatch: pytest.MonkeyPatch):
+    assert leases.acquire(site, "subscriber/policy", "worker", ttl=60)
+    monkeypatch.setattr("discovery.status.now_us", lambda: now_us() + 3_600_000_000)
+    (owner,) = read_status(site).owners
+    assert owner.alive
 
 
 def test_a_snapshot_without_a_subscriber_is_a_trouble_and_a_metric_though_no_entry_waits(site: Engine):

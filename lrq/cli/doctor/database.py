@@ -15,7 +15,15 @@ from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
 from lrq.cli.views.status_tables import owner_words
-from lrq.cli.words import LOGGED_AGAIN, SERVE, emptied_by_a_crash, hidden_from_the_role, plural
+from lrq.cli.words import (
+    LOGGED_AGAIN,
+    NO_ALTERING,
+    SERVE,
+    altered_by_others,
+    emptied_by_a_crash,
+    hidden_from_the_role,
+    plural,
+)
 from queues.clock import now_us
 from queues.database import dialects, schema, servers, urls
 from queues.database.hidden_rows import SHOW_ALL
@@ -91,9 +99,11 @@ def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
 def _whole(engine: Engine) -> Iterator[Finding]:
     with reading(engine) as connection:
         without, unlogged = schema.untriggered(connection), schema.unlogged(connection)
-        hiding = schema.hiding(connection)
+        hiding, altering = schema.hiding(connection), schema.altering(connection)
     if hiding:
         yield problem("row level security", hidden_from_the_role(hiding), SHOW_ALL)
+    if altering:
+        yield problem("triggers", altered_by_others(altering), NO_ALTERING)
     if unlogged:
         cure = f"{LOGGED_AGAIN.format(unlogged[0])}, the same for the others"
         yield problem("durability", emptied_by_a_crash(unlogged), cure)
@@ -129,7 +139,8 @@ def _server(engine: Engine) -> Finding:
             return ok("server", f"the member of rank {rank} does not lead now; `lrq ring status` asks all members")
         if not view.living:
             return warning("server", "no server works for this site now", SERVE)
-        return warning("server", "no server takes the ticks of this site now", "look again, then at the servers' logs")
+        words = "no server holds the lease of the sequencer, so the ticks may stop"
+        return warning("server", words, "look again, then at the servers' logs")
     if len(view.living) < 2:
         return ok("server", "a server works for this site")
     led = Counter(row.server for row in view.ranges)

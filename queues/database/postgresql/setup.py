@@ -162,6 +162,10 @@ class PostgresqlSetup:
         """Look for tables whose row level security applies to the role."""
         return list(connection.execute(_HIDING).scalars())
 
+    def altering(self, connection: Connection) -> list[str]:
+        """Look for rules, and for triggers that fire before a row is written; lrq has none of them."""
+        return list(connection.execute(_ALTERING).scalars())
+
     def incarnation(self, connection: Connection) -> str:
         """Return the system identifier, the timeline and the number of the database."""
         identity = "0/0"
@@ -251,6 +255,14 @@ _HIDING: Final = text(
     "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relnamespace = c.relnamespace"
     r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p')"
     " AND c.relrowsecurity AND row_security_active(c.oid) ORDER BY c.relname"
+)
+# In `tgtype`, 1 stands for a trigger of rows, and 2 for one that fires before. Partitions repeat their parent's.
+_ALTERING: Final = text(
+    "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relnamespace = c.relnamespace"
+    r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p') AND ("
+    " EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgparentid = 0"
+    " AND tgenabled IN ('O', 'A') AND tgtype & 3 = 3)"
+    " OR EXISTS (SELECT 1 FROM pg_rewrite WHERE ev_class = c.oid AND ev_enabled IN ('O', 'A'))) ORDER BY c.relname"
 )
 _HELPER_FIRES: Final = text(
     "SELECT 1 FROM pg_trigger WHERE tgname = 'lrq_sequence_commit' AND tgenabled = 'A'"

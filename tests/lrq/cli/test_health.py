@@ -56,6 +56,26 @@ def test_owed_entries_without_a_server_are_trouble(alive: bool):
     assert troubles(a_site(owners=owners)) == []
 
 
+@pytest.mark.parametrize("takes_ticks", [True, False], ids=["", "no sequencer"])
+@pytest.mark.parametrize("silent", [9, 41])
+def test_a_lease_that_living_servers_do_not_renew_is_trouble(silent: int, takes_ticks: bool):
+    server = replace(a_server("a", NO_TOPOLOGY), sequencer=takes_ticks)
+    status = a_site(servers=(server,))
+    lapsed = OwnerStatus("server", "a", 1, alive=False, lapsed_us=status.at_us - silent * 1_000_000)
+    sentence = "no server has renewed the lease of the sequencer for 41.0 s: the logs of the servers tell why"
+    assert troubles(replace(status, owners=(lapsed,))) == [sentence] * (silent == 41 and not takes_ticks)
+
+
+def test_tables_that_others_may_alter_are_trouble():
+    log = a_log(altering=("lrq_receive_blocks",))
+    (sentence,) = troubles(a_site(log=log))
+    assert sentence == (
+        "triggers or rules that are not of lrq may leave out or change rows of lrq_receive_blocks, so entries may be "
+        "lost: drop these triggers and rules, or let the triggers fire AFTER"
+    )
+    assert log.as_json()["altering"] == ["lrq_receive_blocks"]
+
+
 @pytest.mark.parametrize(("is_most", "count"), [(False, "500 entries"), (True, "up to 500 entries")])
 def test_entries_that_a_destination_does_not_apply_are_trouble(is_most: bool, count: str):
     lag = Lag(500, 10, 79_200.0, is_most=is_most)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine, select, text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from lr_client.arguments import checked_payload
@@ -383,6 +384,23 @@ def test_a_tick_after_one_that_is_not_the_newest_is_refused_in_one_sentence(
         reader.log.take_tick(reader.lease, last)
     assert [row.payload for row in reader.drain()] == [b"3"]
     assert [group.tick.number for group in reader.groups] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("to", ["tokyo", "lima"], ids=["known sets", "new sets"])
+def test_a_tick_that_a_constraint_or_trigger_of_others_refuses_is_not_told_as_one_of_another_server(
+    site: Engine, reader: Reader, to: str
+) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    refusing = {
+        "sqlite": "CREATE TRIGGER mine BEFORE INSERT ON lrq_ticks BEGIN SELECT RAISE(ABORT, 'no_ticks_today'); END",
+        "postgresql": "ALTER TABLE lrq_ticks ADD CONSTRAINT no_ticks_today CHECK (number < 2)",
+    }
+    with site.begin() as connection:
+        connection.exec_driver_sql(refusing[site.dialect.name])
+    transmit(site, b"2", to=(to,))
+    with pytest.raises(IntegrityError, match="no_ticks_today"):
+        reader.drain()
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

@@ -290,6 +290,28 @@ def test_a_table_that_a_crash_empties_is_told_with_its_cure(lrq: Command, site: 
     assert told == ["lrq_log_entries_3", "lrq_receive_marks"]
 
 
+@pytest.mark.parametrize("kind", ["trigger", "rule"])
+def test_triggers_and_rules_of_others_that_may_leave_out_rows_are_told(lrq: Command, site: Engine, kind: str) -> None:
+    is_sqlite = site.dialect.name == "sqlite"
+    if is_sqlite and kind == "rule":
+        pytest.skip("SQLite has no rules")
+    function = "CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$"
+    kinds = {
+        "trigger": [function, "CREATE TRIGGER mine BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION mine()"],
+        "rule": ["CREATE RULE mine AS ON INSERT TO {} DO INSTEAD NOTHING"],
+    }
+    made = ["CREATE TRIGGER mine BEFORE INSERT ON {} BEGIN SELECT RAISE(IGNORE); END"] if is_sqlite else kinds[kind]
+    body = "BEGIN SELECT 1; END" if is_sqlite else "EXECUTE FUNCTION tsvector_update_trigger('a', 'b')"
+    after = f"CREATE TRIGGER audit AFTER INSERT ON lrq_receive_headers {body}"
+    assert read_status(site).log.altering == ()
+    with site.begin() as connection:
+        for statement in (*made, after):
+            connection.exec_driver_sql(statement.format("lrq_receive_blocks"))
+    found = Examined(lrq, "--database", url_of(site), "--site", "paris")
+    assert "change rows of lrq_receive_blocks, so entries may be lost" in found.problem("triggers")
+    assert lrq("status", "--json", "--database", url_of(site)).json["log"]["altering"] == ["lrq_receive_blocks"]
+
+
 def test_tables_whose_rows_are_hidden_from_the_role_are_told_with_the_cure(lrq: Command, site: Engine) -> None:
     if site.dialect.name == "sqlite":
         pytest.skip("SQLite hides no rows")
