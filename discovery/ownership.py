@@ -52,8 +52,8 @@ class Ownership:
 
     `state` is the present relation to the lease; `reason` explains it in one sentence, or names the last failure.
     *on_failed* receives each failure to acquire the lease, but only the first of a row of equal ones. So is a failure
-    to renew a held lease, once its term has ended, unless the whole database is away. *on_recovered* is called after the
-    row.
+    to renew a held lease, once its term has ended, unless the whole database is away. *on_recovered* is called after
+    the row.
     """
 
     def __init__(
