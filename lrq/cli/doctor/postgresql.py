@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.health import blocking
-from lrq.cli.words import plural
+from lrq.cli.words import duration, plural
 from queues.database.followers import standby_facts
 from queues.database.room import full_disk
 from queues.database.standby_facts import StandbyFacts
@@ -25,7 +25,8 @@ OLDEST: Final = 14
 class PostgresqlFacts:
     """The facts that matter; `role_connections` is -1 for a role without a limit of its own.
 
-    `others` are connections in use now, without those of lrq's servers.
+    `others` are connections in use now, without those of lrq's servers. PostgreSQL ends a connection that rests for
+    `idle_ms`, if that is not 0.
     """
 
     version: int
@@ -35,6 +36,7 @@ class PostgresqlFacts:
     role_connections: int
     in_recovery: bool
     read_only: bool
+    idle_ms: int
 
 
 def look(engine: Engine, needed: int) -> Iterator[Finding]:
@@ -88,6 +90,13 @@ def judge(facts: PostgresqlFacts, needed: int) -> Iterator[Finding]:
             f"the role may have {facts.role_connections} connections, and a server of this site opens up to {needed}",
             f"ALTER ROLE with CONNECTION LIMIT {needed} for each server, or lower max_connections of this site",
         )
+    if facts.idle_ms:
+        yield warning(
+            _CHECK,
+            f"PostgreSQL ends a connection that rests for {duration(facts.idle_ms / 1000)} (idle_session_timeout), "
+            "so work of a quiet site fails now and then, and is repeated",
+            "ALTER ROLE … SET idle_session_timeout = 0 for the roles of lrq",
+        )
 
 
 def judge_blockers(blockers: Iterable[TrimBlocker]) -> Iterator[Finding]:
@@ -117,5 +126,6 @@ _FACTS: Final = text("""
       (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL AND pid <> pg_backend_pid()
         AND application_name !~ '^lrq .*(server|control)$'),
       (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
-      pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool
+      pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool,
+      coalesce((SELECT setting::bigint FROM pg_settings WHERE name = 'idle_session_timeout'), 0)
 """)

@@ -290,6 +290,13 @@ def test_a_table_that_a_crash_empties_is_told_with_its_cure(lrq: Command, site: 
     assert told == ["lrq_log_entries_3", "lrq_receive_marks"]
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_limit_on_resting_connections_is_told(lrq: Command, site: Engine) -> None:
+    url = site.url.update_query_dict({"options": "-c idle_session_timeout=90s"}).render_as_string(hide_password=False)
+    found = Examined(lrq, "--database", url, "--site", "paris")
+    assert "rests for 1m 30s (idle_session_timeout)" in found.worst("postgresql")["sentence"]
+
+
 @pytest.mark.parametrize("kind", ["trigger", "rule"])
 def test_triggers_and_rules_of_others_that_may_leave_out_rows_are_told(lrq: Command, site: Engine, kind: str) -> None:
     is_sqlite = site.dialect.name == "sqlite"

@@ -165,7 +165,7 @@ def test_java_is_judged_by_its_version(words: str | None, level: str) -> None:
 
 # --- databases ------------------------------------------------------------------------------------------------
 
-GOOD = postgresql.PostgresqlFacts(16, 0, 97, 0, -1, in_recovery=False, read_only=False)
+GOOD = postgresql.PostgresqlFacts(16, 0, 97, 0, -1, in_recovery=False, read_only=False, idle_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,7 @@ GOOD = postgresql.PostgresqlFacts(16, 0, 97, 0, -1, in_recovery=False, read_only
         ({"role_connections": 20}, ["ok"]),
         ({"in_recovery": True}, ["ok", "problem"]),
         ({"read_only": True}, ["ok", "problem"]),
+        ({"idle_ms": 600_000}, ["ok", "warning"]),
     ],
 )
 def test_the_facts_of_postgresql_that_hinder_are_told(change: dict[str, int], expected: list[str]) -> None:
