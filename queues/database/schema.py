@@ -120,7 +120,7 @@ def site(connection: Connection, wanted: str | None) -> SiteInfo:
 
 
 def untriggered(connection: Connection) -> list[str]:
-    """Name the segments on which the ordering trigger does not always fire; none on SQLite, which has no trigger.
+    """Name the tables on which the ordering trigger does not always fire; none on SQLite, which has no trigger.
 
     `DISABLE TRIGGER ALL` disables the trigger. `ENABLE TRIGGER ALL` does not restore its mode ALWAYS.
     """

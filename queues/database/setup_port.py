@@ -98,7 +98,7 @@ class Setup(Protocol):
         ...
 
     def untriggered(self, connection: Connection) -> list[str]:
-        """Name the segments of the send log on which the ordering trigger does not always fire."""
+        """Name the segments of the log, and the helper table, on which the ordering trigger does not always fire."""
         ...
 
     def unlogged(self, connection: Connection) -> list[str]:

@@ -13,7 +13,7 @@ from tests.system.world import World
 from tests.waiting import eventually
 
 REFUSING = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'closed for the audit'; END $$"
-TRIGGER = "CREATE TRIGGER audit BEFORE INSERT ON lrq_receive_blocks FOR EACH ROW EXECUTE FUNCTION refuse()"
+TRIGGER = "CREATE TRIGGER audit AFTER INSERT ON lrq_receive_blocks FOR EACH ROW EXECUTE FUNCTION refuse()"
 NOT_STORED = "nothing of policy from paris can be stored: "
 LACKS = "the database role lacks a right "
 

@@ -145,14 +145,13 @@ class PostgresqlSetup:
     def lacks(self, connection: Connection) -> list[str]:
         """Name the segments without the trigger that numbers commits, and its helper table."""
         without = self.untriggered(connection)
-        if connection.execute(_HELPER_FIRES).first() is None:
-            without.append("lrq_waiting_places")
         return [f"the enabled trigger lrq_sequence_commit, firing ALWAYS, on {', '.join(without)}"] if without else []
 
     def untriggered(self, connection: Connection) -> list[str]:
-        """Compare the segments with those whose trigger fires ALWAYS."""
+        """Compare the segments with those whose trigger fires ALWAYS; the helper table is the last one."""
         firing = set(connection.execute(_ALWAYS_FIRING).scalars())
-        return sorted(set(connection.execute(_SEGMENTS).scalars()) - firing)
+        helper = [] if connection.execute(_HELPER_FIRES).first() else ["lrq_waiting_places"]
+        return sorted(set(connection.execute(_SEGMENTS).scalars()) - firing) + helper
 
     def unlogged(self, connection: Connection) -> list[str]:
         """Look for tables after `ALTER TABLE … SET UNLOGGED`."""

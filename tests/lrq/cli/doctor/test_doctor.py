@@ -278,6 +278,20 @@ def test_a_trigger_that_is_off_is_told_with_its_cure(lrq: Command, site: Engine)
     assert "ENABLE ALWAYS TRIGGER lrq_sequence_commit" in found.problem("ordering")
 
 
+def test_a_trigger_of_the_helper_table_that_is_off_is_told_with_its_cure(lrq: Command, site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite needs no trigger")
+    with site.begin() as connection:
+        connection.execute(text("ALTER TABLE lrq_waiting_places DISABLE TRIGGER ALL"))
+        connection.execute(text("ALTER TABLE lrq_waiting_places ENABLE TRIGGER ALL"))
+    cure = "ALTER TABLE lrq_waiting_places ENABLE ALWAYS TRIGGER lrq_sequence_commit"
+    assert cure in Examined(lrq, "--database", url_of(site), "--site", "paris").problem("ordering")
+    assert lrq("status", "--json", "--database", url_of(site)).json["log"]["untriggered"] == ["lrq_waiting_places"]
+    with site.begin() as connection:
+        connection.execute(text(cure))
+    assert read_status(site).log.ordering.untriggered == ()
+
+
 def test_a_table_that_a_crash_empties_is_told_with_its_cure(lrq: Command, site: Engine) -> None:
     if site.dialect.name == "sqlite":
         pytest.skip("SQLite has no unlogged tables")
