@@ -150,8 +150,8 @@ class PostgresqlSetup:
     def untriggered(self, connection: Connection) -> list[str]:
         """Compare the segments with those whose trigger fires ALWAYS; the helper table is the last one."""
         firing = set(connection.execute(_ALWAYS_FIRING).scalars())
-        helper = [] if connection.execute(_HELPER_FIRES).first() else ["lrq_waiting_places"]
-        return sorted(set(connection.execute(_SEGMENTS).scalars()) - firing) + helper
+        helper = connection.execute(_SILENT_HELPER).scalars()
+        return [*sorted(set(connection.execute(_SEGMENTS).scalars()) - firing), *helper]
 
     def unlogged(self, connection: Connection) -> list[str]:
         """Look for tables after `ALTER TABLE … SET UNLOGGED`."""
@@ -263,9 +263,10 @@ _ALTERING: Final = text(
     " AND tgenabled IN ('O', 'A') AND tgtype & 3 = 3)"
     " OR EXISTS (SELECT 1 FROM pg_rewrite WHERE ev_class = c.oid AND ev_enabled IN ('O', 'A'))) ORDER BY c.relname"
 )
-_HELPER_FIRES: Final = text(
-    "SELECT 1 FROM pg_trigger WHERE tgname = 'lrq_sequence_commit' AND tgenabled = 'A'"
-    " AND tgrelid = to_regclass('lrq_waiting_places')"
+# An earlier version has no such table.
+_SILENT_HELPER: Final = text(
+    "SELECT c.relname FROM pg_class c WHERE c.oid = to_regclass('lrq_waiting_places') AND NOT EXISTS"
+    " (SELECT 1 FROM pg_trigger WHERE tgname = 'lrq_sequence_commit' AND tgenabled = 'A' AND tgrelid = c.oid)"
 )
 _MAY_READ_CONTROL: Final = text(
     "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')"
