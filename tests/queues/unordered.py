@@ -39,8 +39,12 @@ def trigger_off(site: Engine) -> Iterator[None]:
             connection.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER ALL"))
     yield
     with site.begin() as connection:
-        for table in tables:
-            connection.execute(text(_SWITCH_ON.replace("lrq_log_entries", table)))
+        # An earlier version has no helper table.
+        has_helper = connection.execute(text("SELECT to_regclass('lrq_waiting_places')")).scalar() is not None
+        for line in _SWITCH_ON.splitlines():
+            if has_helper or "lrq_waiting_places" not in line:
+                for table in tables:
+                    connection.execute(text(line.replace("lrq_log_entries", table)))
 
 
 def transmit(site: Engine, *payloads: bytes, client: str = "policy") -> None:
