@@ -1,4 +1,4 @@
-"""The next step of a queue with little new work, out of one brief look. Pure."""
+"""The next step of a queue with little new work, out of one brief look and the blocks in memory."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class BriefStep(NamedTuple):
 
 
 def brief_step(look: BriefLook, queue_id: int, limits: BatchLimits, kept: KeptBlocks, *, one: bool) -> BriefStep:
-    """Return the result of `next_step`, if *look* and *kept* have all of it. The new blocks are kept in any case."""
+    """Return the result of `next_step`, if *look* and *kept* have all of it."""
     if look.stands is None:
         return BriefStep(None, is_certain=False)
     seen, received, _, _, version = look.stands

@@ -26,8 +26,8 @@ QUICK: Final = 0.005
 class Options:
     """The options of a subscription; times in seconds. See `lr_client.tracing` for `trace`.
 
-    `idle` is the longest wait between two polls of an idle queue. While sinks notify the subscriber, `notified` is, if
-    longer.
+    `idle` is the longest wait between two polls of an idle queue. Where wakeups come, the wait
+    is `notified`, if that is longer.
     """
 
     limits: BatchLimits

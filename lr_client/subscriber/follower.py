@@ -173,7 +173,7 @@ class Follower:
         self._sleeper.sleep(self._notified_pause() if self._sleeper.is_notified else pause)
 
     def _notified_pause(self) -> float:
-        """Return the pause of a follower whose sinks send a notification with each change of their marks."""
+        """Return the pause of an idle follower that is woken once its queue has new work."""
         return max(self._options.idle, self._options.notified)
 
     def _one_by_one(self) -> bool:

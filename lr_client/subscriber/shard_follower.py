@@ -116,7 +116,7 @@ class ShardFollower(Follower):
         return None
 
     def _notified_pause(self) -> float:
-        """Return the usual pause, unless no other shard has work: those of other processes move without a notification.
+        """Return the usual pause, unless no other shard has work: those of other processes move without a wakeup.
 
         Shard 0 also looks for new maps.
         """

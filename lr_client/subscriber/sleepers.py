@@ -43,7 +43,7 @@ class Sleeper:
         self._clock = clock
         self._event = threading.Event()
         self.queue_id = queue_id
-        #: Whether the follower wants notifications, and whether the sinks send them.
+        #: Whether the follower wants wakeups, and whether each change of the sink's marks brings one.
         self.wants = False
         self.is_notified = False
 

@@ -32,7 +32,7 @@ from queues.receive import stored_shard_maps
 from queues.receive.batches import BatchLimits
 from queues.receive.consumer_marks import subscriber_lease
 
-#: Longest wait between two polls of an idle queue, in seconds; and while the sinks send notifications.
+#: Longest wait between two polls of an idle queue, in seconds; and where wakeups come.
 _IDLE: Final = 0.2
 _NOTIFIED: Final = 1.0
 
