@@ -32,6 +32,7 @@ from queues.database.borrowed import engine_over
 from queues.database.dialect import Statement
 from queues.database.followed_rows import FollowedRows
 from queues.database.grantees import Grantee
+from queues.database.left_out import require_stored
 from queues.database.lock_waits import LockWait
 from queues.database.sqlite_cuts import SqliteCuts
 from queues.database.sqlite_locks import (
@@ -68,7 +69,7 @@ class SqliteDialect(SqliteCuts):
         statement = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - our own names
         values = [tuple(row) for row in rows]
         if values:
-            connection.exec_driver_sql(statement, values)
+            require_stored(table.name, connection.exec_driver_sql(statement, values).rowcount, len(values))
 
     def bulk_insert_columns(
         self,

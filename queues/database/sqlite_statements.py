@@ -33,11 +33,12 @@ def run(connection: Connection, statement: str, values: Row | Mapping[str, objec
         return rows
 
 
-def run_each(connection: Connection, statement: str, rows: Sequence[Row]) -> None:
-    """Carry out *statement* for each of *rows*, in the transaction in progress."""
+def run_each(connection: Connection, statement: str, rows: Sequence[Row]) -> int:
+    """Carry out *statement* for each of *rows*, in the transaction in progress; return the number of changed rows."""
     driver: Any = connection.connection
     with usual_errors(connection), closing(driver.cursor()) as cursor:
         cursor.executemany(statement, rows)
+        return int(cursor.rowcount)
 
 
 def answer(connection: Connection, statement: Executed, values: Mapping[str, object]) -> Sequence[tuple[Any, ...]]:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, select
 
 from queues.clock import now_us
+from queues.database import dialects
 from queues.database.tables.consumers import parked_entries
 from queues.receive.failures import Failure
 from queues.receive.received_rows import ReceivedRow
@@ -65,7 +66,8 @@ def park(
     # The other rows repeat no traceback.
     traces = (failure.trace, *[""] * (len(rows) - 1))
     stored = [{**common, **row._asdict(), "trace": trace} for row, trace in zip(rows, traces, strict=True)]
-    connection.execute(insert(parked_entries), stored)
+    values = [tuple(each.values()) for each in stored]
+    dialects.of(connection).bulk_insert(connection, parked_entries, list(stored[0]), values)
 
 
 def has_any(connection: Connection, queue_id: int) -> bool:

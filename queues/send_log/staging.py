@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, delete, exists, insert, literal, select, update
 
 from queues.database import dialects
+from queues.database.left_out import require_stored
 from queues.database.tables.producers import log_staged_blocks, log_staging
 from queues.database.transactions import reading, writing
 from queues.destinations import destination_set, members
@@ -28,6 +29,7 @@ BLOCK_BYTES: Final = 1024 * 1024
 #: Seconds without a change after which a part counts as abandoned, because its driver or task has died.
 ABANDONED: Final = 86_400.0
 
+_ADD_BLOCK: Final = insert(log_staged_blocks)
 _GONE: Final = (
     f"the staged rows of a task were removed, as after {ABANDONED / 3_600:.0f} hours of standstill: write the rows "
     "once more"
@@ -88,7 +90,7 @@ class PartStaging:
             check_destinations(connection, self._epoch.client, entries)
             self._extend(connection, len(entries))
             block = {"attempt": self._attempt, "ord": self._blocks, "row_count": len(entries), "block": encode(entries)}
-            connection.execute(insert(log_staged_blocks), block)
+            require_stored(log_staged_blocks.name, dialects.of(connection).run(connection, _ADD_BLOCK, block), 1)
         self._waiting, self._size = [], 0
         self._staged += len(entries)
         self._blocks += 1

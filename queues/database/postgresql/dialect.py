@@ -1,6 +1,7 @@
 """PostgreSQL 14 and later, through psycopg 3."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from sqlalchemy import (
 
 from queues.database.dialect import Executed, Statement
 from queues.database.driver_errors import usual_errors
+from queues.database.left_out import failing_unless, require_stored, telling
 from queues.database.postgresql.answers import executed
 from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
@@ -70,12 +72,15 @@ class PostgresqlDialect(
         rows = len(next(iter(columns.values())))
         # Only few rows are measured: looking at every value takes as long as writing it.
         if rows <= _FEW and self.is_at_once(rows, _payload_bytes(columns)):
-            answers = exchange(connection, [*before, _as_arrays(table, types, columns), *after], last=last)
+            with telling(table.name):
+                answers = exchange(connection, [*before, _as_arrays(table, types, columns), *after], last=last)
             return [answer.rows for answer in answers[: len(before)]]
         answers = exchange(connection, before) if before else []
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-        with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
-            copy.write(binary_copy(types, list(columns.values()), encoding_of(connection)))
+        with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
+            with cursor.copy(statement) as copy:
+                copy.write(binary_copy(types, list(columns.values()), encoding_of(connection)))
+            require_stored(table.name, cursor.rowcount, rows)
         if after:
             exchange(connection, after, last=last)
         return [answer.rows for answer in answers]
@@ -124,8 +129,12 @@ def _payload_bytes(columns: Mapping[str, Sequence[object]]) -> int:
 
 
 def _as_arrays(table: Table, types: Sequence[str], columns: Mapping[str, Sequence[object]]) -> Request:
-    arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(columns, types, strict=True))
-    statement = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"  # noqa: S608
+    arrays = [f"%({name})s::{kind}[]" for name, kind in zip(columns, types, strict=True)]
+    are_stored = failing_unless(f"count(*) = cardinality({arrays[0]})", table.name)
+    statement = (
+        f"WITH added AS (INSERT INTO {table.name} ({', '.join(columns)}) "  # noqa: S608 - our own names
+        f"SELECT * FROM unnest({', '.join(arrays)}) RETURNING 1) SELECT {are_stored} FROM added"
+    )
     values = {name: Array(kind, values) for (name, values), kind in zip(columns.items(), types, strict=True)}
     return statement, values
 

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Transaction, TwoPhaseTransaction
 
+from queues.database.left_out import failing_unless, require_stored, telling
 from queues.database.postgresql.dialect import fetch, run
 from queues.database.tables.log import PARTITIONS
 from queues.errors import NotInTransactionError
@@ -44,22 +45,31 @@ _ANOTHER, _ANOTHER_WITH_HEADERS = (
     for columns, mark in ((_COLUMNS, ""), (_WITH_HEADERS, ", %s"))
 )
 _WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {IS_SILENT}, {_LINK_CHANGE}"
+_ENTRIES = "lrq_log_entries"
+
+
+def _all_written(statement: str) -> str:
+    """Return the statement that inserts as *statement* does, and fails unless all of %s rows are written."""
+    are_stored = failing_unless("count(*) = %s", _ENTRIES)
+    return f"WITH written AS ({statement} RETURNING 1) {_WRITTEN} FROM written HAVING {are_stored} = 1"
+
+
 # Arrays are sent in binary, because text would double the size of payloads. `unnest` keeps the order.
-_ALIKE = (
-    f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
-    f"SELECT {SLOT}, %s, %s, {_INLINE}, NULL, NULL, %s, n.payload FROM unnest(%b::bytea[]) AS n (payload)) {_WRITTEN}"
+_ALIKE = _all_written(
+    f"INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+    f"SELECT {SLOT}, %s, %s, {_INLINE}, NULL, NULL, %s, n.payload FROM unnest(%b::bytea[]) AS n (payload)"
 )
 
 
 def _many(types: dict[str, str], item_key: str, partition_key: str, headers: str = "") -> str:
     """Return the statement that inserts entries of several sets; *types* are the columns that differ per entry."""
     arrays = ", ".join(f"%b::{kind}[]" for kind in types.values())
-    return (
-        f"WITH written AS (INSERT INTO lrq_log_entries {_WITH_HEADERS if headers else _COLUMNS} "  # noqa: S608 - constants
+    return _all_written(
+        f"INSERT INTO lrq_log_entries {_WITH_HEADERS if headers else _COLUMNS} "  # noqa: S608 - constants
         f"SELECT {SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
         "SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%b::bigint[]))) "
         f"THEN NULL ELSE n.destinations END, {item_key}, {partition_key}, %s, n.payload{headers} "
-        f"FROM unnest({arrays}) AS n ({', '.join(types)})) {_WRITTEN}"
+        f"FROM unnest({arrays}) AS n ({', '.join(types)})"
     )
 
 
@@ -91,7 +101,8 @@ _MOST_BRANCHES = 256
 def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
     """Insert *entries* in the caller's transaction; raise `NotInTransactionError` on a connection in autocommit.
 
-    Raises `LinkEndedError`. An end of a link waits for every transaction that has made a call, with all its entries.
+    Raises `LinkEndedError`, and `SetupError` if a trigger of others leaves entries out. An end of a link waits for
+    every transaction that has made a call, with all its entries.
     """
     begun = _find(connection) if len(entries) == 1 else None
     if begun is not None and _write_another(connection, begun, client, entries[0], created_us):
@@ -122,7 +133,10 @@ def _write_first(connection: Connection, client: str, entries: Sequence[NewEntry
         )
     if not connection.in_transaction():
         connection.begin()
-    ((xid, words, may_be_silent, link_change, *stored),) = fetch(connection, *_statement(client, entries, created_us))
+    with telling(_ENTRIES):
+        rows = fetch(connection, *_statement(client, entries, created_us))
+    require_stored(_ENTRIES, len(rows), 1)
+    ((xid, words, may_be_silent, link_change, *stored),) = rows
     confirm_links(connection, client, entries, link_change)
     # PostgreSQL cannot prepare a transaction with a NOTIFY.
     if not may_be_silent and not isinstance(connection.get_transaction(), TwoPhaseTransaction):
@@ -160,12 +174,13 @@ def _statement(client: str, entries: Sequence[NewEntry], created_us: int) -> tup
     sets = {entry.destinations.number for entry in entries}
     payloads = [entry.payload for entry in entries]
     is_plain = not any(entry.item_key or entry.partition_key or entry.headers for entry in entries)
+    count = len(entries)
     if len(sets) == 1 and is_plain:
-        return _ALIKE, (client, number, number, text, created_us, payloads)
+        return _ALIKE, (client, number, number, text, created_us, payloads, count)
     columns = [entry.destinations.number for entry in entries], [entry.destinations.text for entry in entries], payloads
     if is_plain:
-        return _MIXED, (client, list(sets), created_us, *columns)
+        return _MIXED, (client, list(sets), created_us, *columns, count)
     item_keys, partition_keys = [entry.item_key for entry in entries], [entry.partition_key for entry in entries]
     keyed = (client, list(sets), created_us, *columns, item_keys, partition_keys)
     headers = [entry.headers for entry in entries]
-    return (_MANY_WITH_HEADERS, (*keyed, headers)) if any(headers) else (_KEYED, keyed)
+    return (_MANY_WITH_HEADERS, (*keyed, headers, count)) if any(headers) else (_KEYED, (*keyed, count))

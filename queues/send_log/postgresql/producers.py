@@ -9,6 +9,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, exc
 
+from queues.database.left_out import failing_unless, is_told_by, left_out
 from queues.database.postgresql.answers import Answer
 from queues.database.postgresql.autocommit import Direct
 from queues.database.postgresql.pipeline import commit_each
@@ -65,6 +66,8 @@ _LAST: Final = """
     SELECT false, sequence, token, process, first_sequence, request FROM lrq_producers
     WHERE client = %(client)s::text AND producer = %(producer)s::text
 """
+_ENTRIES: Final = "lrq_log_entries"
+_ALL_WRITTEN: Final = failing_unless("(SELECT count(*) FROM written) = cardinality(%(payloads)s::bytea[])", _ENTRIES)
 # The entries are written only if the producer's row has moved. The links are checked once the transaction has its
 # id. A refusal undoes the transaction, and a later end of a link waits for it.
 _WRITE: Final = f"""
@@ -80,8 +83,9 @@ _WRITE: Final = f"""
       FROM unnest(%(sets)s::bigint[], %(destinations)s::text[], %(item_keys)s::text[], %(partition_keys)s::text[],
         %(payloads)s::bytea[], %(headers)s::text[])
         AS n (tag_set, destinations, item_key, partition_key, payload, headers)
-      WHERE EXISTS (SELECT 1 FROM moved))
-    SELECT CASE WHEN (SELECT last_value FROM lrq_link_change) = %(link_change)s::bigint THEN true
+      WHERE EXISTS (SELECT 1 FROM moved) RETURNING 1)
+    SELECT {_ALL_WRITTEN} = 1
+      AND CASE WHEN (SELECT last_value FROM lrq_link_change) = %(link_change)s::bigint THEN true
         ELSE lrq_check_links(%(client)s::text,
           string_to_array(array_to_string(%(destinations)s::text[], ','), ',')) IS NOT NULL END,
       %(sequence)s::bigint, token, process, first_sequence, request FROM moved
@@ -194,7 +198,8 @@ def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:
         return StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))
     if getattr(error.orig, "sqlstate", None) == LINK_ENDED:
         return StoreOutcome(RequestVerdict.REFUSED, reason=first_line(error.orig))
-    return StoreOutcome(RequestVerdict.REFUSED, reason=f"the database refuses the request: {describe(error)}")
+    words = left_out(_ENTRIES) if is_told_by(error, _ENTRIES) else describe(error)
+    return StoreOutcome(RequestVerdict.REFUSED, reason=f"the database refuses the request: {words}")
 
 
 def _asking(request: Production) -> Request:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from queues.database.left_out import failing_unless
 from queues.database.postgresql.pipeline import ask_together
 from queues.database.postgresql.prepared_statements import Array, Request
 from queues.entry_headers import text_size
@@ -45,7 +46,7 @@ _SITE: Final = """
       LATERAL (SELECT lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS timeline) now
 """
 _WRITE: Final = f"""
-    INSERT INTO lrq_log_entries
+    WITH written AS (INSERT INTO lrq_log_entries
       (slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers, request)
     SELECT {SLOT}, n.client, n.tag_set,
       CASE WHEN n.tag_set = ANY(ARRAY(
@@ -54,7 +55,8 @@ _WRITE: Final = f"""
       n.item_key, n.partition_key, %(now)s::bigint, n.payload, n.headers, nullif(n.request, 0)
     FROM unnest(%(clients)s::text[], %(sets)s::bigint[], %(destinations)s::text[], %(item_keys)s::text[],
       %(partition_keys)s::text[], %(payloads)s::bytea[], %(headers)s::text[], %(requests)s::integer[])
-      AS n (client, tag_set, destinations, item_key, partition_key, payload, headers, request)
+      AS n (client, tag_set, destinations, item_key, partition_key, payload, headers, request) RETURNING 1)
+    SELECT {failing_unless("count(*) = cardinality(%(payloads)s::bytea[])", "lrq_log_entries")} FROM written
 """  # noqa: S608 - constants
 _MOVE: Final = """
     UPDATE lrq_producers p SET sequence = n.sequence, token = n.token, updated_us = %(now)s::bigint,

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import RootTransaction
 
 from queues.database import dialects
+from queues.database.left_out import require_stored
 from queues.database.sqlite_statements import Row, ensure_begun, run, run_each
 from queues.errors import LrqError, NotInTransactionError, SetupError
 from queues.send_log.destination_check import confirm_links
@@ -24,6 +25,7 @@ _TAKE_IDS = (
 )
 # Ids have no gaps, so the ids of refused entries are given back.
 _GIVE_BACK = "UPDATE lrq_log_head SET last_id = last_id - ?"
+_TAKE_OUT = "DELETE FROM lrq_log_entries_{partition} WHERE id >= ?"
 _ADOPT = "UPDATE lrq_log_entries_{partition} SET transaction_id = ? WHERE id > ? AND id < ?"
 _INSERT = (
     "INSERT INTO lrq_log_entries_{partition} "
@@ -41,7 +43,8 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     """Insert *entries* in the caller's transaction, whose first call takes the write lock.
 
     Raises `NotInTransactionError` on a connection in autocommit, and `LinkEndedError`. Raises `SetupError` in the file
-    of a ring's member: the other members would lack the entries.
+    of a ring's member: the other members would lack the entries. A trigger of others that leaves entries out raises
+    that too.
     """
     ensure_begun(connection)
     if dialects.of(connection).commits_alone(connection):
@@ -64,7 +67,14 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     # The view `lrq_transmit` does not know the transaction. Since its first entry no other transaction has written.
     if (last_of_view or 0) > transaction:
         run(connection, _ADOPT.format(partition=int(partition)), (transaction, transaction, first_id))
-    _insert(connection, partition, _rows(client, entries, last_id - len(entries), transaction, created_us))
+    rows = _rows(client, entries, last_id - len(entries), transaction, created_us)
+    try:
+        _insert(connection, partition, rows)
+    except SetupError:
+        # The caller may commit in spite of the error.
+        run(connection, _TAKE_OUT.format(partition=int(partition)), (first_id,))
+        run(connection, _GIVE_BACK, (len(entries),))
+        raise
     wake_other_process(branch)
     return Written(site, branch, last_id)
 
@@ -107,7 +117,8 @@ def _insert(connection: Connection, partition: int, rows: list[Row]) -> None:
     has_headers = any(row[-1] for row in rows)
     column, mark = (", headers", ", ?") if has_headers else ("", "")
     given = rows if has_headers else [row[:-1] for row in rows]
-    run_each(connection, _INSERT.format(partition=int(partition), column=column, mark=mark), given)
+    stored = run_each(connection, _INSERT.format(partition=int(partition), column=column, mark=mark), given)
+    require_stored(f"lrq_log_entries_{partition}", stored, len(given))
 
 
 def _transaction(connection: Connection, first_id: int) -> int:

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, select
 from lr_client.subscriber.park_now import park_now
 from queues.database import actions, tables
 from queues.database.transactions import reading
-from queues.errors import StoreUnavailableError, UsageError
+from queues.errors import SetupError, StoreUnavailableError, UsageError
 from queues.names import client_name, site_id
 from queues.receive import failures
 from queues.receive.blocked import blocked, blocked_one
@@ -20,6 +20,7 @@ from queues.receive.failures import Failure
 from queues.receive.parked import parked, parked_trace, retry_parked
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.forked import Popen
+from tests.left_out import rows_left_out
 from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
@@ -55,6 +56,16 @@ def test_only_the_entry_at_the_given_number_is_parked(sink: Engine, tokyo: Arriv
     with pytest.raises(UsageError, match="the entry at 1 of policy from tokyo blocks no more, but the one at 2 does"):
         now(sink, seq=1)
     assert now(sink, seq=2).sequence == 2
+
+
+def test_an_entry_that_the_table_of_parked_ones_would_lose_stays(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    tokyo.tick([b"e1"])
+    follow(Apply(Poison(b"e1")))
+    eventually(lambda: is_blocked(sink))
+    with rows_left_out(sink, "lrq_parked_entries"), pytest.raises(SetupError, match="rows out of lrq_parked_entries"):
+        now(sink)
+    assert is_blocked(sink)
+    assert now(sink).sequence == 1
 
 
 def test_later_entries_go_on_and_a_retry_applies_the_parked_one(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
