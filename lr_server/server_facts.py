@@ -51,6 +51,7 @@ class ServerFacts:
         self._topology = topology
         self._clock = clock
         self._without_ticks = LastingTrouble()
+        self._without_checks = LastingTrouble()
 
     def site_status(self) -> SiteStatus:
         """Return the status of the site, with the part of this server."""
@@ -95,9 +96,11 @@ class ServerFacts:
     def lasting_trouble(self) -> str:
         """Return why entries or calls wait at this server, for the status of the site; empty if none do."""
         source = self._roles.source
-        ticks = "" if source is None else source.troubles.get("sequencer", "")
-        if reason := self._without_ticks.look(ticks, self._clock.monotonic()):
+        parts, now = {} if source is None else source.troubles, self._clock.monotonic()
+        if reason := self._without_ticks.look(parts.get("sequencer", ""), now):
             return f"no entry leaves this site, because no tick can be taken: {reason}"
+        if reason := self._without_checks.look(parts.get("sessions", ""), now):
+            return f"no session begins, because the sessions cannot be checked: {reason}"
         if refusal := self._writer.lasting_refusal:
             return refusal
         if lost := self._endpoints.socket_trouble:

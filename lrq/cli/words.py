@@ -26,14 +26,18 @@ def hidden_from_the_role(tables: Sequence[str]) -> str:
     return f"row level security hides rows of {some(tables)} from this role, so entries would stay or be lost"
 
 
-#: The cure for triggers and rules of others.
-NO_ALTERING: Final = "drop these triggers and rules, or let the triggers fire AFTER"
+#: The cure for triggers and rules of others, and for their views.
+NO_ALTERING: Final = (
+    "drop these triggers and rules, or let the triggers fire AFTER; put the tables back in place of views, foreign "
+    "tables and detached partitions"
+)
 
 
 def altered_by_others(tables: Sequence[str]) -> str:
-    """Tell the harm of triggers and rules of others on *tables* in a sentence without its end."""
+    """Tell the harm of triggers, rules and views of others at *tables* in a sentence without its end."""
     return (
-        f"triggers or rules that are not of lrq may leave out or change rows of {some(tables)}, so entries may be lost"
+        f"triggers, rules or views that are not of lrq may leave out or change rows of {some(tables)}, "
+        "so entries may be lost"
     )
 
 

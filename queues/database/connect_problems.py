@@ -33,6 +33,37 @@ _PROBLEMS: Final = (
         r'no pg_hba.conf entry for host ("[^"]*"), user ("[^"]*")',
         "the server admits no connection of {1} from {0}: add a line to its pg_hba.conf",
     ),
+    (
+        r'pg_hba.conf rejects connection for host ("[^"]*"), user ("[^"]*")',
+        "the server rejects each connection of {1} from {0}: change that line of its pg_hba.conf",
+    ),
+    (
+        r'(?:Peer|Ident|peer|ident) authentication failed for user ("[^"]*")',
+        "the server takes the user of the system for a role, and that one is not {0}: run as that user, "
+        "or change the line in its pg_hba.conf",
+    ),
+    (
+        r'too many connections for role ("[^"]*")',
+        "the role {0} has as many connections as it may: ALTER ROLE {0} CONNECTION LIMIT -1, or lower max_connections "
+        "of the site",
+    ),
+    (
+        r'too many connections for database ("[^"]*")',
+        "the database {0} has as many connections as it may: ALTER DATABASE {0} CONNECTION LIMIT -1, or lower "
+        "max_connections of the site",
+    ),
+    (
+        r"sorry, too many clients already|remaining connection slots are reserved",
+        "the server has as many connections as it may: raise its max_connections, or lower that of the site",
+    ),
+    (
+        r'permission denied for database ("[^"]*")',
+        "the role may not connect to the database {0}: GRANT CONNECT ON DATABASE {0}",
+    ),
+    (
+        r'database ("[^"]*") is not currently accepting connections',
+        "the database {0} accepts no connections: ALTER DATABASE {0} ALLOW_CONNECTIONS true",
+    ),
     (r"failed to resolve host '([^']*)'", f"the host {{0!r}} is unknown: {_CORRECT}, or the name service"),
     (r'could not translate host name "([^"]*)"', f"the host {{0!r}} is unknown: {_CORRECT}, or the name service"),
     (

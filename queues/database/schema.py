@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, func, inspect, select
+from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from queues.database import dialects, tables
 from queues.database.schemas import schema_of
@@ -138,8 +139,26 @@ def hiding(connection: Connection) -> list[str]:
 
 
 def altering(connection: Connection) -> list[str]:
-    """Name the tables of lrq whose rows a trigger or rule of others may change or leave out in silence."""
+    """Name the tables of lrq whose rows a trigger, rule or view of others may change or leave out in silence."""
     return dialects.of(connection).altering(connection)
+
+
+def refusing(connection: Connection) -> list[str]:
+    """Name the columns of others that refuse each row of lrq, because a row must have a value there."""
+    inspector = inspect(connection)
+    found: list[str] = []
+    for table in (*tables.metadata.sorted_tables, *dialects.of(connection).own_tables.sorted_tables):
+        there = inspector.get_columns(table.name) if inspector.has_table(table.name) else []
+        found += [
+            f"{table.name}.{column['name']}" for column in there if column["name"] not in table.c and _needs(column)
+        ]
+    return found
+
+
+def _needs(column: ReflectedColumn) -> bool:
+    """Return whether an INSERT that does not name *column* fails."""
+    is_filled = column.get("default") is not None or "identity" in column or "computed" in column
+    return not column["nullable"] and not is_filled
 
 
 def _missing(connection: Connection) -> list[str]:

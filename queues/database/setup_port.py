@@ -110,7 +110,10 @@ class Setup(Protocol):
         ...
 
     def altering(self, connection: Connection) -> list[str]:
-        """Name the tables of lrq whose rows a trigger or rule of others may change or leave out in silence."""
+        """Name the tables of lrq whose rows may be changed or left out in silence.
+
+        A trigger or rule of others does that, and so does a view, a foreign table or a detached partition.
+        """
         ...
 
     def incarnation(self, connection: Connection) -> str:

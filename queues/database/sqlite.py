@@ -51,9 +51,10 @@ from queues.errors import ConfigurationError
 _PRESENT: Final = bindparam("present_us", callable_=now_us, type_=BigInteger())
 
 _ALTERING: Final = text(
-    r"SELECT DISTINCT tbl_name FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE 'lrq\_%' ESCAPE '\'"
-    r" AND name NOT LIKE 'lrq\_%' ESCAPE '\' AND sql LIKE '%RAISE%IGNORE%' ORDER BY tbl_name"
-)
+    r"SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE 'lrq\_%' ESCAPE '\'"
+    r" AND name NOT LIKE 'lrq\_%' ESCAPE '\' AND sql LIKE '%RAISE%IGNORE%'"
+    " UNION SELECT name FROM sqlite_master WHERE type = 'view' AND name IN :names ORDER BY 1"
+).bindparams(bindparam("names", expanding=True))
 
 
 class SqliteDialect(SqliteCuts):
@@ -267,8 +268,8 @@ class SqliteDialect(SqliteCuts):
         return []
 
     def altering(self, connection: Connection) -> list[str]:
-        """Look for triggers with `RAISE(IGNORE)`; lrq has none of them."""
-        return list(connection.execute(_ALTERING).scalars())
+        """Look for triggers with `RAISE(IGNORE)`, and for views in place of tables; lrq has none of them."""
+        return list(connection.execute(_ALTERING, {"names": tables.names(self.own_tables)}).scalars())
 
     def incarnation(self, connection: Connection) -> str:  # noqa: ARG002
         """Return a constant: a file cannot detect that it is a copy; the sites compare headers instead."""

@@ -1,4 +1,4 @@
-"""The status of a site tells that a server can take no tick, once that lasts."""
+"""The status of a site tells that a server can take no tick or check no session, once that lasts."""
 
 import pytest
 from sqlalchemy import Engine, text
@@ -8,21 +8,21 @@ from lrq.cli.health import troubles
 from tests.system.world import World, in_log_sync
 from tests.waiting import eventually
 
-SQLITE = "CREATE TRIGGER refuse BEFORE INSERT ON lrq_ticks BEGIN INSERT INTO no_room_for_ticks VALUES (1); END"
+SQLITE = "CREATE TRIGGER refuse BEFORE INSERT ON {} BEGIN INSERT INTO no_room_for_rows VALUES (1); END"
 POSTGRESQL = """
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no_room_for_ticks'; END $$;
-CREATE TRIGGER refuse BEFORE INSERT ON lrq_ticks FOR EACH ROW EXECUTE FUNCTION refuse();
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no_room_for_rows'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION refuse();
 """
 
 
-def refuse_ticks(site: Engine) -> None:
+def refuse(site: Engine, table: str) -> None:
     with site.begin() as connection:
-        connection.exec_driver_sql(SQLITE if site.dialect.name == "sqlite" else POSTGRESQL)
+        connection.exec_driver_sql((SQLITE if site.dialect.name == "sqlite" else POSTGRESQL).format(table))
 
 
-def allow_ticks(site: Engine) -> None:
+def allow(site: Engine, table: str) -> None:
     with site.begin() as connection:
-        connection.execute(text(f"DROP TRIGGER refuse {'' if site.dialect.name == 'sqlite' else 'ON lrq_ticks'}"))
+        connection.execute(text(f"DROP TRIGGER refuse {'' if site.dialect.name == 'sqlite' else f'ON {table}'}"))
 
 
 def test_the_status_tells_that_no_tick_can_be_taken(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,11 +31,25 @@ def test_the_status_tells_that_no_tick_can_be_taken(world: World, monkeypatch: p
     world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
     in_log_sync(paris, "tokyo")
-    refuse_ticks(world.site("paris"))
+    refuse(world.site("paris"), "lrq_ticks")
     world.transmit("paris", b"waits", to=["tokyo"])
     beginning = "no entry leaves this site, because no tick can be taken: "
     told = eventually(lambda: [each for each in troubles(paris.site_status()) if each.startswith(beginning)])
-    assert "no_room_for_ticks" in told[0]
-    allow_ticks(world.site("paris"))
+    assert "no_room_for_rows" in told[0]
+    allow(world.site("paris"), "lrq_ticks")
+    eventually(lambda: tokyo.log("paris") == [b"waits"])
+    eventually(lambda: not troubles(paris.site_status()))
+
+
+def test_the_status_tells_that_no_session_can_begin(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lasting_trouble, "LASTS", 0.2)
+    tokyo = world.subscribe("tokyo")
+    refuse(world.site("paris"), "lrq_sessions")
+    paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
+    world.transmit("paris", b"waits", to=["tokyo"])
+    beginning = "no session begins, because the sessions cannot be checked: "
+    told = eventually(lambda: [each for each in troubles(paris.site_status()) if each.startswith(beginning)])
+    assert "no_room_for_rows" in told[0]
+    allow(world.site("paris"), "lrq_sessions")
     eventually(lambda: tokyo.log("paris") == [b"waits"])
     eventually(lambda: not troubles(paris.site_status()))

@@ -115,6 +115,14 @@ def _whole(engine: Engine) -> Iterator[Finding]:
         )
         return
     schema.check(engine)
+    with reading(engine) as connection:
+        refusing = schema.refusing(connection)
+    if refusing:
+        named = ", ".join(refusing[:_NAMED])
+        cure = "drop these columns, give them a default, or let them be NULL"
+        yield problem(
+            "tables", f"columns that are not of lrq refuse its rows, because they need a value: {named}", cure
+        )
     yield ok("ordering", "no table, no column and no trigger is missing")
 
 

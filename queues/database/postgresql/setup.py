@@ -162,8 +162,8 @@ class PostgresqlSetup:
         return list(connection.execute(_HIDING).scalars())
 
     def altering(self, connection: Connection) -> list[str]:
-        """Look for rules, and for triggers that fire before a row is written; lrq has none of them."""
-        return list(connection.execute(_ALTERING).scalars())
+        """Look for rules, for triggers that fire before a row is written, and for tables that are none any more."""
+        return list(connection.execute(_ALTERING, {"names": tables.names(self.own_tables)}).scalars())
 
     def incarnation(self, connection: Connection) -> str:
         """Return the system identifier, the timeline and the number of the database."""
@@ -256,12 +256,16 @@ _HIDING: Final = text(
     " AND c.relrowsecurity AND row_security_active(c.oid) ORDER BY c.relname"
 )
 # In `tgtype`, 1 stands for a trigger of rows, and 2 for one that fires before. Partitions repeat their parent's.
+# A view or a foreign table may hide rows, and a detached partition hides all of its rows.
 _ALTERING: Final = text(
     "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relnamespace = c.relnamespace"
     r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p') AND ("
     " EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgparentid = 0"
     " AND tgenabled IN ('O', 'A') AND tgtype & 3 = 3)"
-    " OR EXISTS (SELECT 1 FROM pg_rewrite WHERE ev_class = c.oid AND ev_enabled IN ('O', 'A'))) ORDER BY c.relname"
+    " OR EXISTS (SELECT 1 FROM pg_rewrite WHERE ev_class = c.oid AND ev_enabled IN ('O', 'A'))"
+    r" OR c.relname ~ '^lrq_(log_entries|log_commits|ticks)_\d$' AND NOT c.relispartition)"
+    " UNION SELECT relname FROM pg_class WHERE relname = ANY(CAST(:names AS text[])) AND pg_table_is_visible(oid)"
+    " AND relkind IN ('v', 'm', 'f') ORDER BY 1"
 )
 # An earlier version has no such table.
 _SILENT_HELPER: Final = text(

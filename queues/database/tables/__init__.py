@@ -26,7 +26,7 @@ from queues.database.tables import (
     ticks,
     views,
 )
-from queues.database.tables.base import metadata, postgresql_metadata, sqlite_metadata, views_metadata
+from queues.database.tables.base import metadata, names, postgresql_metadata, sqlite_metadata, views_metadata
 
 __all__ = [
     "actions",
@@ -34,6 +34,7 @@ __all__ = [
     "destinations",
     "log",
     "metadata",
+    "names",
     "peers",
     "postgresql_metadata",
     "producers",

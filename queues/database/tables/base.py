@@ -22,3 +22,8 @@ views_metadata = MetaData()
 
 #: SQLite gives rowids only to a column declared INTEGER.
 Number: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def names(own: MetaData) -> list[str]:
+    """Return the names of all tables of lrq, with those of one dialect in *own*."""
+    return [table.name for table in (*metadata.tables.values(), *own.tables.values())]

@@ -70,8 +70,9 @@ def test_tables_that_others_may_alter_are_trouble():
     log = a_log(altering=("lrq_receive_blocks",))
     (sentence,) = troubles(a_site(log=log))
     assert sentence == (
-        "triggers or rules that are not of lrq may leave out or change rows of lrq_receive_blocks, so entries may be "
-        "lost: drop these triggers and rules, or let the triggers fire AFTER"
+        "triggers, rules or views that are not of lrq may leave out or change rows of lrq_receive_blocks, so entries "
+        "may be lost: drop these triggers and rules, or let the triggers fire AFTER; put the tables back in place of "
+        "views, foreign tables and detached partitions"
     )
     assert log.as_json()["altering"] == ["lrq_receive_blocks"]
 

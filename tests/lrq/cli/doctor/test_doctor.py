@@ -311,8 +311,10 @@ def test_a_limit_on_resting_connections_is_told(lrq: Command, site: Engine) -> N
     assert "rests for 1m 30s (idle_session_timeout)" in found.worst("postgresql")["sentence"]
 
 
-@pytest.mark.parametrize("kind", ["trigger", "rule"])
-def test_triggers_and_rules_of_others_that_may_leave_out_rows_are_told(lrq: Command, site: Engine, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["trigger", "rule", "view"])
+def test_triggers_rules_and_views_of_others_that_may_leave_out_rows_are_told(
+    lrq: Command, site: Engine, kind: str
+) -> None:
     is_sqlite = site.dialect.name == "sqlite"
     if is_sqlite and kind == "rule":
         pytest.skip("SQLite has no rules")
@@ -321,7 +323,10 @@ def test_triggers_and_rules_of_others_that_may_leave_out_rows_are_told(lrq: Comm
         "trigger": [function, "CREATE TRIGGER mine BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION mine()"],
         "rule": ["CREATE RULE mine AS ON INSERT TO {} DO INSTEAD NOTHING"],
     }
-    made = ["CREATE TRIGGER mine BEFORE INSERT ON {} BEGIN SELECT RAISE(IGNORE); END"] if is_sqlite else kinds[kind]
+    kinds["view"] = ["ALTER TABLE {} RENAME TO mine", "CREATE VIEW {} AS SELECT * FROM mine"]
+    if is_sqlite:
+        kinds["trigger"] = ["CREATE TRIGGER mine BEFORE INSERT ON {} BEGIN SELECT RAISE(IGNORE); END"]
+    made = kinds[kind]
     body = "BEGIN SELECT 1; END" if is_sqlite else "EXECUTE FUNCTION tsvector_update_trigger('a', 'b')"
     after = f"CREATE TRIGGER audit AFTER INSERT ON lrq_receive_headers {body}"
     assert read_status(site).log.altering == ()
