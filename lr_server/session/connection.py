@@ -79,7 +79,7 @@ class SinkConnection:
         self.fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))
-        request.session.installation = self._leadership.branch
+        request.session.installation = f"{self._leadership.branch}{self.fence.holder}"
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
         if replay is not None:

@@ -54,6 +54,14 @@ class SessionFence:
         """The generation to tell, as of the last `read`."""
         return self._ring_generation or self._lease.generation + self._fence.lead
 
+    @property
+    def holder(self) -> str:
+        """A text that differs between two holders of one generation: a site and its copy, which share each branch.
+
+        Empty for a ring, where no two members lead in one generation.
+        """
+        return "" if self._ring_generation else self._lease.owner.rpartition(":")[2]
+
     def read(self) -> None:
         """Read the lead, which an earlier leader may have raised."""
         with reading(self._engine) as connection:

@@ -1,10 +1,14 @@
 """Generations at work: one sink's word never stops a site, and a replaced server or a twin is found."""
 
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
+import queues
 from lr_server import LogReplicationServer, Settings
 from queues.database.transactions import writing
 from queues.receive.fences import fences, reset_fences
@@ -124,12 +128,11 @@ def test_a_replaced_server_is_refused_by_its_sink_and_stands_down_on_the_word_of
     assert world.execute("rome", "SELECT generation FROM lrq_receive_marks") == [(2000,)]
 
 
-@pytest.fixture
-def twins(world: World, new_site: Callable[[str], Engine]) -> Iterator[list[LogReplicationServer]]:
-    """Run two installations that both call themselves paris, and send to the same tokyo."""
-    world.server("tokyo", listen=[])
+@contextmanager
+def both(world: World, sites: Iterable[Engine]) -> Iterator[list[LogReplicationServer]]:
+    """Run installations on *sites* that all call themselves paris, and send to the same tokyo."""
     servers, providers = [], []
-    for engine in (world.site("paris"), new_site("paris")):
+    for engine in sites:
         # A twin without a provider would wait for its snapshot, and leave the sink to the other.
         provider = Messages(lambda _: [b"state"])
         providers.append(world.client.start_snapshot_transmitter(engine, provider))
@@ -145,19 +148,29 @@ def twins(world: World, new_site: Callable[[str], Engine]) -> Iterator[list[LogR
         provider.close()
 
 
+@pytest.fixture
+def twins(world: World, new_site: Callable[[str], Engine]) -> Iterator[list[LogReplicationServer]]:
+    """Run two installations that both call themselves paris."""
+    world.server("tokyo", listen=[])
+    with both(world, (world.site("paris"), new_site("paris"))) as servers:
+        yield servers
+
+
+def failed(world: World, twins: list[LogReplicationServer]) -> LogReplicationServer | None:
+    """Let each server send an entry; return the one whose session has failed because of the other installation."""
+    for server in twins:
+        with server._engine.begin() as connection:
+            world.client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+    told = "another installation uses the site id 'paris'"
+    found = (server for server in twins if told in sessions_of(server).get("tokyo", {}).get("reason", ""))
+    return next((each for each in found if sessions_of(each)["tokyo"]["state"] == "failed"), None)
+
+
 def test_twin_installations_are_told_and_an_operator_can_help(
     world: World, twins: list[LogReplicationServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failed() -> LogReplicationServer | None:
-        for server in twins:
-            with server._engine.begin() as connection:
-                world.client.transmit_log_entry_message(connection, b"x", ["tokyo"])
-        told = "another installation uses the site id 'paris'"
-        found = (server for server in twins if told in sessions_of(server).get("tokyo", {}).get("reason", ""))
-        return next((each for each in found if sessions_of(each)["tokyo"]["state"] == "failed"), None)
-
     def spent() -> LogReplicationServer | None:
-        server = failed()
+        server = failed(world, twins)
         if server is None:
             return None
         with server._engine.connect() as connection:
@@ -173,6 +186,22 @@ def test_twin_installations_are_told_and_an_operator_can_help(
     with writing(world.site("tokyo")) as connection:
         reset_fences(connection, fences(connection))
     eventually(lambda: sessions_of(loser)["tokyo"]["state"] in ("log-entry sync", "snapshot sync"))
+
+
+def test_a_copied_file_beside_its_original_is_told(world: World, tmp_path: Path) -> None:
+    if world.site("paris").dialect.name != "sqlite":
+        pytest.skip("a copied database of PostgreSQL is another incarnation, so its branch is another one")
+    world.server("tokyo", listen=[])
+    with both(world, [world.site("paris")]) as (original,):
+        world.transmit("paris", b"before", to=["tokyo"])
+        eventually(lambda: sessions_of(original).get("tokyo", {}).get("acked_seq") == 1)
+    with closing(sqlite3.connect(str(world.site("paris").url.database))) as source:
+        source.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+    copy = queues.create_engine(f"sqlite:///{tmp_path / 'copy.db'}")
+    # The next generation of both is the same one, on the same branch.
+    with both(world, [world.site("paris"), copy]) as twins:
+        eventually(lambda: failed(world, twins), timeout=60, interval=0.05)
+    copy.dispose()
 
 
 def test_sites_work_with_generations_of_64_bits(world: World) -> None:

@@ -77,6 +77,7 @@ def test_the_leader_of_a_ring_tells_its_generation_and_never_goes_higher(site: E
     assert refused.kind is RefusalKind.STALE_LEADER
     assert "knows a later leader of the ring than generation 6" in refused.reason
     assert fence.generation == 6
+    assert fence.holder == ""
 
 
 def test_only_a_leap_that_happened_is_logged(fence: Callable[[], SessionFence], caplog: pytest.LogCaptureFixture):

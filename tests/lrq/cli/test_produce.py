@@ -212,3 +212,18 @@ def test_a_wait_may_be_infinite(produce, server: SmallServer, lines: Path):
     done = produce("--producer", "meter-17", "--timeout", "inf", str(lines))
     assert (done.code, done.err) == (0, "")
     assert len(stored(server)) == len(done.out.splitlines()) > 1
+
+
+@pytest.mark.processes
+def test_an_answer_is_printed_while_no_further_line_comes(server: SmallServer):
+    command = ["produce", "-e", server.endpoint, "--client", "meters", "-t", "tokyo", "-p", "meter-17"]
+    process = spawn(*command, stdin=-1, stdout=-1, stderr=-1)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"one\ntwo\nhalf of ")
+    process.stdin.flush()
+    # No test for a time: without the line, the read never ends.
+    assert [process.stdout.readline() for _ in range(2)] == [b"1 b/1\n", b"2 b/2\n"]
+    rest, words = process.communicate(b"three\nfour", timeout=60)
+    assert (process.returncode, rest) == (0, b"3 b/3\n4 b/4\n"), words
+    assert stored(server) == [b"one", b"two", b"half of three", b"four"]

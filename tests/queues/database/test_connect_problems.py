@@ -31,6 +31,23 @@ _HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed
             _HOST + 'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "lrq", database "app", no encryption',
             'admits no connection of "lrq" from "10.0.0.9": add a line',
         ),
+        (
+            _HOST + 'FATAL:  pg_hba.conf rejects connection for host "10.0.0.9", user "lrq", database "app", SSL',
+            'rejects each connection of "lrq" from "10.0.0.9": change that line of its pg_hba.conf',
+        ),
+        (_HOST + 'FATAL:  Peer authentication failed for user "lrq"', 'that one is not "lrq": run as that user'),
+        (_HOST + 'FATAL:  too many connections for role "lrq"', 'ALTER ROLE "lrq" CONNECTION LIMIT -1, or lower'),
+        (_HOST + 'FATAL:  too many connections for database "app"', 'ALTER DATABASE "app" CONNECTION LIMIT -1'),
+        (_HOST + "FATAL:  sorry, too many clients already", "raise its max_connections, or lower that of the site"),
+        (
+            _HOST + "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+            "raise its max_connections, or lower that of the site",
+        ),
+        (_HOST + 'FATAL:  permission denied for database "app"', 'GRANT CONNECT ON DATABASE "app"'),
+        (
+            _HOST + 'FATAL:  database "app" is not currently accepting connections',
+            'ALTER DATABASE "app" ALLOW_CONNECTIONS true',
+        ),
         (_HOST + "Connection refused", "no PostgreSQL listens at 10.0.0.7 port 5432: start the server"),
         (
             'connection is bad: connection to server on socket "/run/.s.PGSQL.5432" failed: No such file or directory',
@@ -117,6 +134,21 @@ def test_a_real_server_without_the_role_the_database_or_the_port_says_so(site: E
     there = {"host": "127.0.0.1", "port": 1, "query": {}}
     assert failure_of(site.url.set(**there)).startswith("no PostgreSQL listens at 127.0.0.1 port 1: start")  # type: ignore[arg-type]
     assert failure_of(site.url.set(**there | {"host": "no.invalid"})).startswith("the host 'no.invalid' is unknown")  # type: ignore[arg-type]
+
+
+def test_a_real_server_at_its_limit_says_so(site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite has no limit")
+    role = f"limited_{os.getpid()}"
+    with site.begin() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
+    try:
+        assert failure_of(site.url.set(username=role)).startswith(
+            f'the role "{role}" has as many connections as it may'
+        )
+    finally:
+        with site.begin() as connection:
+            connection.exec_driver_sql(f"DROP ROLE {role}")
 
 
 def test_a_look_at_the_tables_names_the_file_that_cannot_be_written(
