@@ -12,7 +12,7 @@ from queues.clock import RANDOM, SYSTEM_CLOCK, Clock
 from queues.database import dialects
 from queues.database.engine_check import require_engine
 from queues.database.transactions import writing
-from queues.errors import CorruptFrameError, InvalidNameError, LrqError, first_line
+from queues.errors import CorruptFrameError, InvalidNameError, LrqError, StoreUnavailableError, first_line
 from queues.names import SiteId
 from queues.receive import entries, lineages, wakeups, writer_marks
 from queues.receive.marks import ReceiveState
@@ -265,6 +265,9 @@ def _refuse_for(error: BaseException) -> Refuse:
         return Refuse(pb.Refusal.CORRUPT, str(error))
     if isinstance(error, InvalidNameError):
         return Refuse(pb.Refusal.PROTOCOL, str(error))
+    if isinstance(error, StoreUnavailableError):
+        # The source shows the sentence, beside those of its own database.
+        return Refuse(pb.Refusal.TRANSIENT, f"the sink's database: {error}")
     if isinstance(error, LrqError):
         return Refuse(pb.Refusal.TRANSIENT, str(error))
     if not isinstance(error, SQLAlchemyError):

@@ -262,6 +262,16 @@ def _snapshots(status: SiteStatus) -> Iterator[str]:
             yield f"{name} has failed: {snapshot.error}"
         elif snapshot.is_failing:
             yield f"{name} has failed {plural(snapshot.failed_attempts, 'time')} and is tried again: {snapshot.error}"
+        elif snapshot.state is SnapshotState.READY and (lost := _lost(status, session)):
+            waits = (status.at_us - snapshot.updated_us) / 1_000_000
+            if waits > STALL_SECONDS:
+                yield f"{name} is ready for {duration(waits)} and does not arrive ({lost})"
+
+
+def _lost(status: SiteStatus, pair: tuple[str, str]) -> str:
+    """Return the state of a session without a connection; empty for others, and for one whose entries wait as well."""
+    found = (each for each in status.sessions if (each.client, each.destination) == pair)
+    return next((each.state_text for each in found if each.state is SessionState.BACKING_OFF and not each.stalled), "")
 
 
 def _since(failure: FailureStatus, at_us: int) -> str:

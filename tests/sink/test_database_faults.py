@@ -39,6 +39,7 @@ def test_a_full_disk_gives_a_transient_refusal_and_stores_nothing_of_the_frame(t
 
     refusal = refused(talk(writer(engine), FIRST, batch(3, tick(3, 4, [random.Random(1).randbytes(200_000)]))))
     assert refusal.kind == pb.Refusal.TRANSIENT
+    assert refusal.reason.startswith("the sink's database: ")
     assert "full" in refusal.reason
     assert Contents(engine).log() == list(enumerate(numbered(1, 3), start=1))
     engine.dispose()

@@ -129,6 +129,24 @@ def test_a_failed_snapshot_is_trouble_until_a_newer_request(snapshot: SnapshotSt
     assert troubles(a_site(snapshots=(a_snapshot(), snapshot))) == []
 
 
+@pytest.mark.parametrize(
+    ("seconds", "session", "is_trouble"),
+    [
+        (61, {"state": SessionState.BACKING_OFF}, True),
+        (59, {"state": SessionState.BACKING_OFF}, False),
+        (61, {"state": SessionState.SNAPSHOT_SYNC}, False),
+        (61, {"state": SessionState.BACKING_OFF, "lag": OWED, "stalled": True}, False),
+    ],
+    ids=["late", "soon", "connected", "stalled anyway"],
+)
+def test_a_ready_snapshot_that_does_not_arrive_is_trouble(seconds: int, session: dict[str, Any], is_trouble: bool):
+    ready = a_snapshot(state=SnapshotState.READY)
+    status = a_site(owners=SERVED, sessions=(a_session(reason="no room", **session),), snapshots=(ready,))
+    status = replace(status, at_us=ready.updated_us + seconds * 1_000_000)
+    said = "the snapshot of policy for tokyo is ready for 1m 01s and does not arrive (backing off, no room)"
+    assert (said in troubles(status)) == is_trouble
+
+
 @pytest.mark.parametrize("state", [SnapshotState.BUILDING, SnapshotState.READY, SnapshotState.CANCELLED])
 def test_an_error_of_an_earlier_snapshot_attempt_is_no_trouble(state: SnapshotState):
     assert troubles(a_site(snapshots=(a_snapshot(state=state, error="no"),))) == []
