@@ -51,8 +51,8 @@ class LogStatus:
     `waiting` counts committed entries in no tick yet, up to `queues.counts.COUNTED`. `last_tick_us` is None without a
     tick. `trim_blockers` are transactions of others that use tables of the log for minutes (PostgreSQL only).
     `unlogged` are all tables of lrq that a crash empties (PostgreSQL only). `hiding` are all those of which row level
-    security hides rows from the role that asks. `altering` are detached partitions, and those with a trigger, rule
-    or view of others that may leave out or change rows.
+    security hides rows from the role that asks. `altering` are detached partitions, and those whose rows a
+    trigger, rule or view of others may change.
     """
 
     branch: str

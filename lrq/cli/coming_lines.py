@@ -1,4 +1,4 @@
-"""The lines of a file or pipe; a pipe without a line now is told, so that its reader can do other work meanwhile."""
+"""The lines of a file or pipe. A pipe without a line now is told, so its reader can do other work meanwhile."""
 
 import os
 import select

@@ -139,7 +139,7 @@ def hiding(connection: Connection) -> list[str]:
 
 
 def altering(connection: Connection) -> list[str]:
-    """Name the tables of lrq whose rows a trigger, rule or view of others may change or leave out in silence."""
+    """Name the tables of lrq whose rows a trigger, rule or view of others may change in silence."""
     return dialects.of(connection).altering(connection)
 
 
