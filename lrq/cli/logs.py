@@ -12,7 +12,8 @@ from queues.clock import iso
 from queues.logs import FIELDS
 from queues.words import traced
 
-_LOST: Final = "the connection is lost"
+#: The ends of psycopg's warnings after an error in a statement with many rows, which is raised anyway.
+_RAISED_ANYWAY: Final = ("the connection is lost", "pipeline aborted")
 
 
 def log_to_stderr(level: str, *, as_json: bool) -> None:
@@ -28,10 +29,10 @@ def log_to_stderr(level: str, *, as_json: bool) -> None:
 def _is_news(record: logging.LogRecord) -> bool:
     """Tell whether a record says more than an error that its cause raises anyway. Pure.
 
-    psycopg warns once more of a connection that is lost during a statement with many rows.
+    psycopg warns once more of an error, or of a lost connection, during a statement with many rows.
     """
     said = record.getMessage() if record.name == "psycopg" else ""
-    return not (said.startswith("error ignored terminating <psycopg.Pipeline") and said.endswith(_LOST))
+    return not (said.startswith("error ignored terminating <psycopg.Pipeline") and said.endswith(_RAISED_ANYWAY))
 
 
 class _JsonLines(logging.Formatter):

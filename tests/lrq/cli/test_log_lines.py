@@ -42,6 +42,17 @@ def test_an_error_that_another_library_logs_has_no_values_of_a_statement(
 
 @pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_refused_row_among_many_is_told_by_its_error_alone(site: Engine, capsys: pytest.CaptureFixture[str]):
+    log_to_stderr("debug", as_json=False)
+    with site.connect() as connection:
+        connection.execute(text("CREATE TABLE rules (id INTEGER CHECK (id < 2))"))
+        with pytest.raises(exc.IntegrityError):
+            connection.execute(text("INSERT INTO rules VALUES (:id)"), [{"id": n} for n in range(3)])
+    assert "Pipeline" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_connection_lost_among_many_rows_is_told_by_its_error_alone(site: Engine, capsys: pytest.CaptureFixture[str]):
     with site.begin() as connection:
         connection.execute(text("CREATE TABLE rules (id INTEGER PRIMARY KEY)"))
