@@ -1,10 +1,10 @@
 """A snapshot provider that runs queries at the pinned cut, in plain Python and with bounded memory."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy import Connection, CursorResult, exc
+from sqlalchemy import Connection, CursorResult, Row, exc
 
 from lr_client.snapshot.context import SnapshotContext
 from lr_client.snapshot.row_json import row_json
@@ -12,15 +12,18 @@ from lr_client.snapshot.sql_query import Encode, ItemKey, SqlQuery, SqlRow, name
 from queues.errors import SnapshotFailedError, UsageError
 from queues.words import describe
 
-#: Rows that one fetch brings into memory.
+#: The most rows that one fetch brings into memory.
 FETCHED_ROWS: Final = 500
+#: The bytes of payloads that one fetch should bring, by the size of the rows before.
+FETCHED_BYTES: Final = 4 * 1024**2
+_FIRST_ROWS: Final = 4
 
 
 class SqlSnapshotProvider:
     """A `SnapshotProvider` whose rows are those of one or several queries.
 
     All queries see the database exactly at the snapshot's base. So each commit is either in the snapshot or in the log
-    after it. Rows stream from the database, at most `FETCHED_ROWS` in memory at a time.
+    after it. Rows stream from the database. At most `FETCHED_ROWS` are in memory at a time, and fewer of large ones.
 
     Example:
         >>> provider = SqlSnapshotProvider(
@@ -81,31 +84,36 @@ def transmit_queries(context: SnapshotContext, connection: Connection, queries: 
         _transmit(context, connection, query, number, len(queries))
 
 
+def next_fetch(rows: int, size: int) -> int:
+    """Return the number of rows for the next fetch after one of *rows* with *size* bytes of payloads. Pure."""
+    fitting = rows * FETCHED_BYTES // max(size, 1)
+    return max(min(fitting, 4 * rows, FETCHED_ROWS), 1)
+
+
 def _transmit(context: SnapshotContext, connection: Connection, query: SqlQuery, number: int, of: int) -> None:
+    with _told(number):
+        # The first rows come one by one, as their size is unknown; each fetch names its number of rows.
+        options = {"stream_results": True, "max_row_buffer": 1}
+        result = connection.execute(query.clause(), query.parameters, execution_options=options)
     # The cursor on the server is closed also after an error, which the garbage collector would do too late.
-    with closing(_pages(connection, query, number)) as pages:
-        count = 0
-        for rows in pages:
+    with result:
+        columns = _columns(result, number)
+        count, wanted = 0, _FIRST_ROWS
+        while rows := _fetched(result, wanted, number):
             encoded: list[tuple[bytes, str | None]] = []
-            for row in rows:
+            for each in rows:
                 context.attempt.check()
+                row = SqlRow(zip(columns, each, strict=True))
                 encoded.append((query.encode(row), query.key_of(row)))
             count += len(rows)
+            wanted = next_fetch(len(rows), sum(len(payload) for payload, _ in encoded))
             context.attempt.add_many(encoded, f"query {number} of {of}: {count:,} rows")
 
 
-def _pages(connection: Connection, query: SqlQuery, number: int) -> Generator[list[SqlRow], None, None]:
-    """Yield the rows of a query, as fetched; no error of the caller counts as an error of the query."""
+def _fetched(result: CursorResult[Any], wanted: int, number: int) -> Sequence[Row[Any]]:
+    """Return the next rows; no error of the caller counts as an error of the query."""
     with _told(number):
-        result = connection.execute(query.clause(), query.parameters, execution_options={"yield_per": FETCHED_ROWS})
-    with result:
-        columns = _columns(result, number)
-        while True:
-            with _told(number):
-                rows = result.fetchmany(FETCHED_ROWS)
-            if not rows:
-                return
-            yield [SqlRow(zip(columns, row, strict=True)) for row in rows]
+        return result.fetchmany(wanted)
 
 
 def _columns(result: CursorResult[Any], number: int) -> list[str]:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 import lrq
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.requests import SnapshotContext
-from lr_client.snapshot.sql_provider import SqlSnapshotProvider
+from lr_client.snapshot.sql_provider import FETCHED_BYTES, FETCHED_ROWS, SqlSnapshotProvider, next_fetch
 from lr_client.snapshot.sql_query import SqlQuery, SqlRow
 from queues.database import leases
 from queues.errors import UsageError
@@ -169,6 +169,31 @@ def test_memory_does_not_grow_with_the_table(app: Engine) -> None:
         tracemalloc.stop()
     assert by_id(app, sync_id).rows == 20_003
     assert peak < 12_000_000, "the table has 20 MB"
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "following"),
+    [(4, 0, 16), (400, 400_000, FETCHED_ROWS), (4, FETCHED_BYTES, 4), (16, 2 * FETCHED_BYTES, 8), (1, 1 << 40, 1)],
+    ids=["grows", "small", "stays", "shrinks", "one at least"],
+)
+def test_the_rows_of_a_fetch_follow_the_size_of_those_before(rows: int, size: int, following: int) -> None:
+    assert next_fetch(rows, size) == following
+
+
+def test_memory_does_not_grow_with_large_rows(app: Engine) -> None:
+    with app.begin() as connection:
+        for number in range(10, 50):
+            connection.execute(
+                text("INSERT INTO airports VALUES (:id, :name)"), {"id": number, "name": "x" * 2_000_000}
+            )
+    with quick(app, SqlSnapshotProvider("SELECT id, name FROM airports")):
+        tracemalloc.start()
+        (sync_id,) = request(app, "tokyo")
+        ready(app, sync_id, timeout=60)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert by_id(app, sync_id).rows == 43
+    assert peak < 50_000_000, "the table has 80 MB"
 
 
 def test_the_first_rows_are_transmitted_before_the_last_ones_are_read(app: Engine, dialect: str) -> None:
