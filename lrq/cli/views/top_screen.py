@@ -9,7 +9,7 @@ import tty
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -30,6 +30,8 @@ from queues.errors import TransientError
 _REMEMBERED: Final = 60
 #: A frame waits so many seconds for the database; meanwhile no key counts.
 _PATIENCE: Final = 0.5
+#: The key that stands for a terminal that is gone: a read would return at once for ever.
+_GONE: Final = "\x04"
 #: After so many seconds without an answer the age of the figures is shown.
 _SILENT: Final = 3.0
 
@@ -40,7 +42,7 @@ def watch(here: OpenSite, interval: float) -> None:
     with _keys() as pressed, Live(screen=True, auto_refresh=False, console=console()) as live:
         while True:
             live.update(frames.next(), refresh=True)
-            if pressed(interval) in ("q", "Q", "\x03"):
+            if pressed(interval) in ("q", "Q", "\x03", _GONE):
                 return
 
 
@@ -127,7 +129,8 @@ def _keys() -> Iterator["_Pressed"]:
     try:
         yield _Pressed(descriptor)
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 class _Pressed:
@@ -138,4 +141,9 @@ class _Pressed:
         """Return the key pressed within *timeout* seconds; an empty string if there is none."""
         watched = [] if self._descriptor is None else [self._descriptor]
         ready, _, _ = select.select(watched, [], [], timeout)
-        return os.read(ready[0], 1).decode("ascii", "replace") if ready else ""
+        if not ready:
+            return ""
+        try:
+            return os.read(ready[0], 1).decode("ascii", "replace") or _GONE
+        except OSError:
+            return _GONE

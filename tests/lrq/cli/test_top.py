@@ -40,10 +40,16 @@ class Terminal:
         self._seen = b""
         os.write(self._own, keys)
 
+    def hang_up(self) -> None:
+        """End the terminal beneath the process, which gets no signal: the terminal does not control it."""
+        os.close(self._own)
+        self._own = -1
+
     def close(self) -> None:
         self.process.kill()
         self.process.wait(30)
-        os.close(self._own)
+        if self._own >= 0:
+            os.close(self._own)
 
 
 @pytest.fixture
@@ -87,6 +93,13 @@ def test_top_ends_with_ctrl_c(watched: Terminal):
     watched.process.send_signal(signal.SIGINT)
     assert watched.process.wait(20) == 130
     assert not watched.shows("Traceback")
+
+
+@pytest.mark.processes
+def test_top_ends_with_its_terminal(watched: Terminal):
+    eventually(lambda: watched.shows("q to quit"))
+    watched.hang_up()
+    watched.process.wait(20)
 
 
 @pytest.mark.processes
