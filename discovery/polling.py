@@ -38,7 +38,7 @@ class RegistryPoller:
         self._on_error = on_error
         self._known: set[int] = set()
         self._stopping = threading.Event()
-        # Not of a pool: pools of Python take no work after the end of the main thread, though other threads go on.
+        # No thread of a pool: after the end of the main thread Python takes no work for pools.
         self._thread = watched(f"lrq-registry-{client}", self._run, on_ended)
 
     def start(self) -> None:
