@@ -1,13 +1,13 @@
 """Polling the registry for new receive queues."""
 
+import threading
 from collections.abc import Callable
 
 from sqlalchemy import Connection, Engine
 
 from discovery import registry
 from discovery.registry import ReceiveQueue
-from discovery.scheduler import Jobs
-from discovery.threads import OnEnded
+from discovery.threads import OnEnded, ended, watched
 from queues.database.transactions import reading
 from queues.names import ClientName
 
@@ -37,7 +37,9 @@ class RegistryPoller:
         self._on_found = on_found
         self._on_error = on_error
         self._known: set[int] = set()
-        self._jobs = Jobs(max_threads=1, thread_names=f"lrq-registry-{client}", on_ended=on_ended)
+        self._stopping = threading.Event()
+        # No thread of a pool: after the end of the main thread Python takes no work for pools.
+        self._thread = watched(f"lrq-registry-{client}", self._run, on_ended)
 
     def start(self) -> None:
         """Poll once in the caller's thread, then periodically in another."""
@@ -45,12 +47,21 @@ class RegistryPoller:
             self._poll()
         except Exception as error:  # noqa: BLE001 - the next poll tries again
             self._on_error(error)
-        self._jobs.add_periodic("registry", self._interval, self._poll, lambda _name, error: self._on_error(error))
-        self._jobs.start()
+        self._thread.start()
 
     def stop(self) -> None:
         """End the polling; no callback runs after the return."""
-        self._jobs.stop()
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval):
+            try:
+                self._poll()
+            except Exception as error:  # noqa: BLE001 - as above
+                self._on_error(error)
+            except BaseException as error:  # noqa: BLE001 - as above
+                self._on_error(ended("a look at the registry", error))
 
     def _poll(self) -> None:
         with reading(self._engine) as connection:

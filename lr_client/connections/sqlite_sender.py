@@ -34,7 +34,7 @@ def send(connection: Connection, client: ClientName, entries: Sequence[NewEntry]
 
 async def asend(connection: "aiosqlite.Connection", client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:
     """Do the same as `send` on a connection of aiosqlite."""
-    if _commits_alone(connection):
+    if await _acommits_alone(connection):
         raise not_in_transaction(_CURE)
     steps = sqlite_steps(connection, client, entries, begun=connection.in_transaction)
     go_on: Callable[[], Step] = partial(steps.send, None)
@@ -57,11 +57,22 @@ async def asend(connection: "aiosqlite.Connection", client: ClientName, entries:
                 go_on = thrown(steps, error, connection)
 
 
-def _commits_alone(connection: "Connection | aiosqlite.Connection") -> bool:
+def _commits_alone(connection: Connection) -> bool:
     """Tell whether the next INSERT is a transaction of its own."""
+    return not connection.in_transaction and _has_autocommit(connection)
+
+
+async def _acommits_alone(connection: "aiosqlite.Connection") -> bool:
     if connection.in_transaction:
         return False
+    # Only the thread of the connection may read the attribute `autocommit`.
+    driver, execute = (getattr(connection, name, None) for name in ("_conn", "_execute"))
+    if driver is None or execute is None:
+        return connection.isolation_level is None
+    return bool(await execute(_has_autocommit, driver))
+
+
+def _has_autocommit(connection: Connection) -> bool:
     # Python 3.12 has the attribute; True and False replace the rule of the isolation level.
-    driver = getattr(connection, "_conn", connection)
-    mode = getattr(driver, "autocommit", None)
+    mode = getattr(connection, "autocommit", None)
     return mode if isinstance(mode, bool) else connection.isolation_level is None

@@ -1,5 +1,6 @@
 """The producer for threads: one thread of its own speaks with the server."""
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -149,10 +150,12 @@ class Producer:
         """Wait at most *timeout* seconds for the answers of all requests, then end. May be called twice.
 
         Requests without an answer fail: with `OutcomeUnknownError` if they may be stored, else with `TransientError`
-        and the reason. In a forked process, the producer of the parent is left alone.
+        and the reason. In a forked process, the producer of the parent is left alone. Returns at once
+        while Python ends.
         """
         longest = _bounded(checked_timeout(timeout))
-        if self._desk.owner.is_other:
+        # `__del__` may run while Python ends. The thread stands still then, perhaps within its lock.
+        if self._desk.owner.is_other or sys.is_finalizing():
             return
         with self._changed:
             self._changed.wait_for(lambda: self._desk.is_closed or not self._desk.machine.has_work(), longest)

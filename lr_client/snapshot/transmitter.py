@@ -1,5 +1,6 @@
 """The transmitter: finds the snapshot requests of one client and lets the client's provider serve them."""
 
+import sys
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
@@ -129,8 +130,12 @@ class SnapshotTransmitter:
     def close(self, timeout: float = 10.0) -> None:
         """Cancel the builds, wait up to *timeout* seconds for the provider to return, and release the lease.
 
-        The next transmitter begins unfinished snapshots again. A second call is harmless.
+        The next transmitter begins unfinished snapshots again. A second call is harmless. Returns at once while Python
+        ends.
         """
+        # `__del__` may run while Python ends. The threads stand still then.
+        if sys.is_finalizing():
+            return
         self._close_by = self._clock.monotonic() + checked_timeout(timeout)
         self._stop.set()
         self._wake.set()

@@ -128,7 +128,7 @@ def require_transactions(connection: Connection) -> None:
     if dialects.of(connection).commits_alone(connection):
         raise NotInTransactionError(
             "a subscriber needs transactions, but this engine commits every statement by itself: "
-            "pass one without isolation_level='AUTOCOMMIT'"
+            "pass one without isolation_level='AUTOCOMMIT' or autocommit=True"
         )
 
 

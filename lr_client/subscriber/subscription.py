@@ -1,5 +1,6 @@
 """Subscribe to the entries that other sites send for a client (docs/design.md, "Applications")."""
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -181,8 +182,12 @@ class Subscription:
     def close(self) -> None:
         """Wait for running listener calls, then release the lease so that another subscriber begins; idempotent.
 
-        Inside a call of the listener, `close` returns at once, and the subscription ends after that call.
+        Inside a call of the listener, `close` returns at once, and the subscription ends after that call. While Python
+        ends, `close` returns at once, too.
         """
+        # `__del__` may run while Python ends. The threads stand still then.
+        if sys.is_finalizing():
+            return
         with self._switching:
             self._is_closed = True
             owners = [*self._before, self._owner]

@@ -156,7 +156,10 @@ class SqliteDialect(SqliteCuts):
     def commits_alone(self, connection: Connection) -> bool:
         """Ask the driver: with an isolation level it begins a transaction before the first write."""
         driver: Any = connection.connection.driver_connection
-        return driver.isolation_level is None and not driver.in_transaction
+        # Python 3.12 has the attribute; True and False replace the rule of the isolation level.
+        mode = getattr(driver, "autocommit", None)
+        is_alone = mode if isinstance(mode, bool) else driver.isolation_level is None
+        return is_alone and not driver.in_transaction
 
     def presence(self, *, durably: bool) -> Sequence[ColumnElement[Any]]:  # noqa: ARG002
         """Return no columns: SQLite has no backends to end."""

@@ -133,7 +133,9 @@ def _copy(engine: Engine, path: Path, check: Callable[[], None]) -> None:
         target.execute("PRAGMA journal_mode = OFF")
         target.execute("PRAGMA synchronous = OFF")
         # The open read transaction keeps all steps of the copy at one state, while writers continue.
-        source.execute("BEGIN")
+        # With autocommit=False, which Python 3.12 has, the driver has begun one by itself.
+        if not source.in_transaction:
+            source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         source.backup(target, pages=_STEP, progress=lambda _status, _remaining, _total: check())
 

@@ -1,5 +1,6 @@
 """The registry lists the receive queues of a client; polling finds new ones."""
 
+import concurrent.futures.thread
 from collections.abc import Iterator
 
 import pytest
@@ -72,6 +73,16 @@ def test_a_new_queue_is_reported_once(site: Engine, poller: RegistryPoller, foun
     eventually(lambda: found.sources == ["tokyo", "lima"])
     announce(site, "policy", "münchen")
     eventually(lambda: found.sources == ["tokyo", "lima", "münchen"])
+
+
+def test_a_new_queue_is_found_after_the_end_of_the_main_thread(
+    site: Engine, poller: RegistryPoller, found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poller.start()
+    # The pools of Python end with the main thread, although other threads keep the process.
+    monkeypatch.setattr(concurrent.futures.thread, "_shutdown", True)
+    announce(site, "policy", "tokyo")
+    eventually(lambda: found.sources == ["tokyo"])
 
 
 def test_an_error_is_reported_and_polling_continues(site: Engine, poller: RegistryPoller, found: Found) -> None:

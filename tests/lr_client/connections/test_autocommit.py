@@ -2,7 +2,9 @@
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
+from typing import Any
 
 import aiosqlite
 import asyncpg
@@ -150,6 +152,34 @@ def test_aiosqlite_without_an_isolation_level(site: Engine) -> None:
 
     asyncio.run(application())
     assert stored(site) == [b"one"]
+
+
+@on_sqlite
+@pytest.mark.parametrize(("mode", "isolation_level"), [(True, ""), (False, None), (-1, "")])
+def test_the_autocommit_attribute_is_read_in_the_thread_of_aiosqlite(
+    site: Engine, mode: int, isolation_level: str | None
+) -> None:
+    class Later(sqlite3.Connection):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.made_in = threading.get_ident()
+
+        @property
+        def autocommit(self) -> int:
+            if threading.get_ident() != self.made_in:
+                raise sqlite3.ProgrammingError("SQLite objects created in a thread can only be used in that same one")
+            return mode
+
+    async def application() -> None:
+        opening = aiosqlite.connect(file_of(site), isolation_level=isolation_level, factory=Later)
+        async with opening as connection:
+            if mode is True:
+                with pytest.raises(NotInTransactionError):
+                    await atransmit(connection, b"x", ["tokyo"])
+            else:
+                await atransmit(connection, b"x", ["tokyo"])
+
+    asyncio.run(application())
 
 
 def test_django_outside_of_atomic(site: Engine, settings_of_django: None) -> None:

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -164,5 +165,6 @@ def test_recognising_a_connection_imports_no_driver() -> None:
 
 @pytest.mark.parametrize("given", [(b"payload", ["tokyo"]), b"payload", None])
 def test_a_message_of_another_kind_is_refused_in_one_sentence(given: Any) -> None:
-    with pytest.raises(UsageError, match=r"^a message is a LRMessageWithDestinations\(payload, destinations\), not a"):
-        client.transmit_log_entry_messages(sqlite3.connect(":memory:"), [given])
+    wanted = r"^a message is a LRMessageWithDestinations\(payload, destinations\), not a"
+    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(UsageError, match=wanted):
+        client.transmit_log_entry_messages(connection, [given])

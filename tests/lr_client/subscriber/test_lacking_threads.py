@@ -53,7 +53,7 @@ def test_work_that_could_not_begin_releases_its_lease(
 ) -> None:
     tokyo.tick([b"1"])
     reasons: set[str] = set()
-    with no_further_thread("APScheduler"):
+    with no_further_thread("lrq-registry"):
         subscription = follow(listener)
         eventually(lambda: reasons.add(subscription.reason) or any(NO_THREAD in each for each in reasons))
     eventually(lambda: story(sink) == ["1"])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.orm import Session
 
 from lrq.demo.airports import Airport, Base
@@ -29,7 +29,7 @@ def database(tmp_path: Path) -> Callable[..., Engine]:
     """Give a function that creates a database with the given rows."""
 
     def make(name: str, *rows: Base) -> Engine:
-        engine = create_engine(f"sqlite:///{tmp_path / name}.db")
+        engine = create_engine(f"sqlite:///{tmp_path / name}.db", poolclass=NullPool)
         Base.metadata.create_all(engine)
         with Session(engine) as session, session.begin():
             session.add_all(rows)
