@@ -104,7 +104,8 @@ class RoutingQueueSenderClient:
             LinkEndedError: an operator has ended the link to a destination: docs/links.md.
             UsageError: *connection* is of another kind; the sentence names those that are taken.
             NotInTransactionError: the connection commits every statement by itself.
-            SetupError: the database has no lrq tables, or the role has no right to transmit.
+            SetupError: the database has no lrq tables, the role has no right to transmit, or a trigger of others leaves
+                the entry out.
             StoreUnavailableError: the database is locked, full or gone; SQLAlchemy's own errors pass instead.
 
         Example:

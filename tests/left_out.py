@@ -20,6 +20,8 @@ def rows_left_out(engine: Engine, table: str, when: str = "true") -> Iterator[No
     with engine.begin() as connection:
         for statement in _SQLITE if is_sqlite else _POSTGRESQL:
             connection.exec_driver_sql(statement.format(table, when))
-    yield
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TRIGGER careless" if is_sqlite else "DROP FUNCTION careless CASCADE")
+    try:
+        yield
+    finally:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP TRIGGER careless" if is_sqlite else "DROP FUNCTION careless CASCADE")

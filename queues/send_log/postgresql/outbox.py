@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Transaction, TwoPhaseTransaction
 
 from queues.database.left_out import failing_unless, require_stored, telling
 from queues.database.postgresql.dialect import fetch, run
-from queues.database.tables.log import PARTITIONS
+from queues.database.tables.log import PARTITIONS, log_entries
 from queues.errors import NotInTransactionError
 from queues.lineage import timeline_of
 from queues.send_log.destination_check import confirm_links
@@ -45,7 +45,7 @@ _ANOTHER, _ANOTHER_WITH_HEADERS = (
     for columns, mark in ((_COLUMNS, ""), (_WITH_HEADERS, ", %s"))
 )
 _WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {IS_SILENT}, {_LINK_CHANGE}"
-_ENTRIES = "lrq_log_entries"
+_ENTRIES = log_entries.name
 
 
 def _all_written(statement: str) -> str:

@@ -14,6 +14,7 @@ from queues.database.postgresql.answers import Answer
 from queues.database.postgresql.autocommit import Direct
 from queues.database.postgresql.pipeline import commit_each
 from queues.database.postgresql.prepared_statements import Array, Request
+from queues.database.tables.log import log_entries
 from queues.database.transactions import reading
 from queues.errors import LrqError, first_line
 from queues.send_log.destination_check import LINK_ENDED, known_change, refused_each
@@ -66,7 +67,7 @@ _LAST: Final = """
     SELECT false, sequence, token, process, first_sequence, request FROM lrq_producers
     WHERE client = %(client)s::text AND producer = %(producer)s::text
 """
-_ENTRIES: Final = "lrq_log_entries"
+_ENTRIES: Final = log_entries.name
 _ALL_WRITTEN: Final = failing_unless("(SELECT count(*) FROM written) = cardinality(%(payloads)s::bytea[])", _ENTRIES)
 # The entries are written only if the producer's row has moved. The links are checked once the transaction has its
 # id. A refusal undoes the transaction, and a later end of a link waits for it.

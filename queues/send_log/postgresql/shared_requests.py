@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from queues.database.left_out import failing_unless
 from queues.database.postgresql.pipeline import ask_together
 from queues.database.postgresql.prepared_statements import Array, Request
+from queues.database.tables.log import log_entries
 from queues.entry_headers import text_size
 from queues.names import ClientName
 from queues.positions import PositionToken
@@ -56,7 +57,7 @@ _WRITE: Final = f"""
     FROM unnest(%(clients)s::text[], %(sets)s::bigint[], %(destinations)s::text[], %(item_keys)s::text[],
       %(partition_keys)s::text[], %(payloads)s::bytea[], %(headers)s::text[], %(requests)s::integer[])
       AS n (client, tag_set, destinations, item_key, partition_key, payload, headers, request) RETURNING 1)
-    SELECT {failing_unless("count(*) = cardinality(%(payloads)s::bytea[])", "lrq_log_entries")} FROM written
+    SELECT {failing_unless("count(*) = cardinality(%(payloads)s::bytea[])", log_entries.name)} FROM written
 """  # noqa: S608 - constants
 _MOVE: Final = """
     UPDATE lrq_producers p SET sequence = n.sequence, token = n.token, updated_us = %(now)s::bigint,

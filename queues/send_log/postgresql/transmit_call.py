@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from queues.database.left_out import left_out
+from queues.database.tables.log import log_entries
 from queues.errors import SetupError
 from queues.names import ClientName
 from queues.positions import PositionToken
@@ -56,5 +57,5 @@ def transmit_call(client: ClientName, entries: Sequence[NewEntry], mark: Mark) -
 def token_of(value: object) -> PositionToken:
     """Return the token that the statement has returned; raise `SetupError` if a trigger of others left entries out."""
     if value is None:
-        raise SetupError(left_out("lrq_log_entries"))
+        raise SetupError(left_out(log_entries.name))
     return PositionToken.parse(str(value))
