@@ -8,7 +8,7 @@ from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.postgresql.transmit_call import token_of, transmit_call
+from queues.send_log.postgresql.transmit_call import transmit_call
 
 
 async def asend(connection: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401 - without types
@@ -22,4 +22,4 @@ async def asend(connection: Any, client: ClientName, entries: Sequence[NewEntry]
     if not connection.is_in_transaction():
         raise not_in_transaction("write `async with connection.transaction():` around the call")
     statement, values = transmit_call(client, entries, lambda number: f"${number}")
-    return token_of(await connection.fetchval(statement, *values))
+    return PositionToken.parse(await connection.fetchval(statement, *values))

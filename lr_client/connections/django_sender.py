@@ -14,7 +14,7 @@ from queues.database.dialect import Dialect
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.postgresql.transmit_call import token_of, transmit_call
+from queues.send_log.postgresql.transmit_call import transmit_call
 from queues.send_log.sqlite.transmit_call import TOKEN, Joining, joining, transmit_rows
 from queues.send_log.sqlite.uncommitted import last_is_committed
 
@@ -36,7 +36,7 @@ def send(connection: Any, client: ClientName, entries: Sequence[NewEntry]) -> Po
 
 def _write_postgresql(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401
     cursor.execute(*transmit_call(client, entries, lambda _: _MARK))
-    return token_of(cursor.fetchone()[0])
+    return PositionToken.parse(cursor.fetchone()[0])
 
 
 def _write_sqlite(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401

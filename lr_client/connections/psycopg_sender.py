@@ -7,7 +7,7 @@ from lr_client.connections.autocommit import not_in_transaction
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.postgresql.transmit_call import token_of, transmit_call
+from queues.send_log.postgresql.transmit_call import transmit_call
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
@@ -60,4 +60,4 @@ def _call(client: ClientName, entries: Sequence[NewEntry]) -> tuple[bytes, tuple
 
 
 def _token(row: Sequence[Any] | None) -> PositionToken:
-    return token_of(row[0] if row else "")
+    return PositionToken.parse(str(row[0]) if row else "")

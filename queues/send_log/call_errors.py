@@ -42,6 +42,7 @@ CODES: Final[Mapping[str, type[LrqError]]] = {
     "LR007": InvalidHeadersError,
     "LR008": NotInitializedError,
     "LR011": LinkEndedError,
+    "LR012": SetupError,
 }
 
 

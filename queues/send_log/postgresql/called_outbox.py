@@ -7,9 +7,10 @@ from sqlalchemy.exc import DBAPIError
 
 from queues.errors import NotInTransactionError, SetupError, UsageError
 from queues.names import ClientName
+from queues.positions import PositionToken
 from queues.send_log.call_errors import call_error
 from queues.send_log.outbox import NewEntry, Written
-from queues.send_log.postgresql.transmit_call import token_of, transmit_call
+from queues.send_log.postgresql.transmit_call import transmit_call
 
 
 def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:  # noqa: ARG001 - the database's clock serves
@@ -22,7 +23,7 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     statement, values = transmit_call(ClientName(client), entries, lambda number: f":p{number}")
     named = {f"p{number}": value for number, value in enumerate(values, 1)}
     try:
-        token = token_of(connection.execute(text(statement), named).scalar_one())
+        token = PositionToken.parse(connection.execute(text(statement), named).scalar_one())
     except DBAPIError as error:
         mapped = call_error(error)
         # As with lrq's own statements, all other errors stay those of SQLAlchemy.

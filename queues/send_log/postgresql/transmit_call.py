@@ -3,11 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from queues.database.left_out import left_out
-from queues.database.tables.log import log_entries
-from queues.errors import SetupError
 from queues.names import ClientName
-from queues.positions import PositionToken
 from queues.send_log.call_limits import require_callable
 from queues.send_log.outbox import NewEntry
 
@@ -21,10 +17,10 @@ _ONE: Final = (
     "SELECT lrq_transmit(CAST({} AS text), CAST({} AS bytea), string_to_array(CAST({} AS text), ','),"
     " CAST({} AS text), CAST({} AS text), CAST(CAST({} AS text) AS jsonb))"
 )
-# `unnest` keeps the order, and the aggregates call the function in that order. All calls of a transaction return one
-# token. A call returns NULL if its entry was left out, and so does this statement.
+# `unnest` keeps the order, and the aggregate calls the function in that order. All calls of a transaction return one
+# token.
 _MANY: Final = (
-    "SELECT CASE WHEN count(t.token) = count(*) THEN max(t.token) END FROM ("
+    "SELECT max(t.token) FROM ("
     "SELECT lrq_transmit(CAST({} AS text), n.payload, string_to_array(n.destinations, ','),"
     " n.item_key, n.partition_key, CAST(n.headers AS jsonb)) AS token"
     " FROM unnest(CAST({} AS bytea[]), CAST({} AS text[]), CAST({} AS text[]), CAST({} AS text[]), CAST({} AS text[]))"
@@ -34,7 +30,7 @@ _PARAMETERS: Final = 6
 
 
 def transmit_call(client: ClientName, entries: Sequence[NewEntry], mark: Mark) -> tuple[str, tuple[object, ...]]:
-    """Return the statement that writes *entries* in their order, and its values; its one value is for `token_of`.
+    """Return the statement that writes *entries* in their order, and its values; it returns one token.
 
     Raises `PayloadTooLargeError` for a payload that the function would refuse.
     """
@@ -52,10 +48,3 @@ def transmit_call(client: ClientName, entries: Sequence[NewEntry], mark: Mark) -
         [entry.headers for entry in entries],
     )
     return _MANY.format(*marks), (client, *columns)
-
-
-def token_of(value: object) -> PositionToken:
-    """Return the token that the statement has returned; raise `SetupError` if a trigger of others left entries out."""
-    if value is None:
-        raise SetupError(left_out(log_entries.name))
-    return PositionToken.parse(str(value))

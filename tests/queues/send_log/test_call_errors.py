@@ -22,6 +22,7 @@ STATES = {
     "LR006": errors.InvalidKeyError,
     "LR007": errors.InvalidHeadersError,
     "LR008": errors.NotInitializedError,
+    "LR012": errors.SetupError,
     "LR099": errors.UsageError,
     "08006": errors.StoreUnavailableError,
     "25006": errors.StoreUnavailableError,

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 import psycopg
 import pytest
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
@@ -96,6 +97,35 @@ def test_a_call_on_a_connection_of_the_driver_fails_too(site: Engine, messages: 
     url = site.url.set(drivername="postgresql").render_as_string(hide_password=False)
     with entries_left_out(site), psycopg.connect(url) as connection, pytest.raises(SetupError, match=WORDS):
         client.transmit_log_entry_messages(connection, messages)
+
+
+SQL = {
+    "postgresql": "SELECT lrq_transmit('policy', '{}'::bytea, ARRAY['tokyo'])",
+    "sqlite": "INSERT INTO lrq_transmit (client, payload, destinations) VALUES ('policy', CAST('{}' AS BLOB), 'tokyo')",
+}
+
+
+def test_an_entry_of_sql_that_is_left_out_is_an_error(site: Engine) -> None:
+    write = SQL[site.dialect.name]
+    with entries_left_out(site):
+        with site.begin() as connection:
+            connection.execute(text(write.format("kept!")))
+        with pytest.raises(DBAPIError, match=WORDS), site.begin() as connection:
+            connection.execute(text(write.format("lost")))
+    assert logged(site) == [b"kept!"]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_change_of_a_followed_table_fails_if_its_entry_is_left_out(site: Engine) -> None:
+    with site.begin() as connection:
+        connection.execute(text("CREATE TABLE orders (id integer PRIMARY KEY)"))
+        connection.execute(text("SELECT lrq_follow('orders', 'policy', ARRAY['tokyo'])"))
+    add = text("INSERT INTO orders VALUES (1)")
+    with rows_left_out(site, "lrq_log_entries"), pytest.raises(DBAPIError, match=WORDS), site.begin() as connection:
+        connection.execute(add)
+    with site.begin() as connection:
+        connection.execute(add)
+    assert len(logged(site)) == 1
 
 
 def production(sequence: int, *payloads: bytes, producer: str = "p") -> Production:
