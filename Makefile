@@ -27,6 +27,7 @@ test: nightly ## Run the suite on SQLite and PostgreSQL, but for the nightly tes
 nightly: ## Run the whole suite: the tests of `make test`, and those that take too long for each change
 	@tools/ensure_venv.sh test
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
+		LRQ_TEST_CONNECT=$$(tools/ensure_connect.sh) && export LRQ_TEST_CONNECT && \
 		LRQ_TEST_CHROMIUM=$$(tools/ensure_chromium.sh) && export LRQ_TEST_CHROMIUM && \
 		LRQ_TEST_PGBOUNCER=$$(tools/ensure_pgbouncer.sh) && export LRQ_TEST_PGBOUNCER && \
 		LRQ_TEST_PROMTOOL=$$(tools/ensure_promtool.sh) && export LRQ_TEST_PROMTOOL && \

@@ -5,7 +5,10 @@ from typing import Any
 
 def has_died() -> bool:
     """Return whether PySpark still refers to a virtual machine that this process has started and that has ended."""
-    from pyspark import SparkContext
+    try:
+        from pyspark import SparkContext
+    except ImportError:  # the package `pyspark-client` has none
+        return False
 
     machine = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark has no public name for it
     return machine is not None and machine.poll() is not None

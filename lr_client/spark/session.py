@@ -60,13 +60,22 @@ def prepare() -> None:
     """Check Java and PySpark, let Spark's workers run this interpreter, and forget a session whose Java has died.
 
     The variables `PYSPARK_PYTHON` and `PYSPARK_DRIVER_PYTHON` keep their values if they are set. Raises
-    `MissingDependencyError`, whose text says how to install the missing part.
+    `MissingDependencyError`, whose text says how to install the missing part. A client of Spark Connect needs no Java.
     """
     ensure_pyspark()
+    if _is_client():
+        return
     ensure_java()
     forget_if_dead()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+
+
+def _is_client() -> bool:
+    """Return whether this process reaches Spark by Spark Connect only, as far as can be known before its session."""
+    from pyspark.sql.utils import is_remote
+
+    return is_remote() or "SPARK_REMOTE" in os.environ
 
 
 def local_session(

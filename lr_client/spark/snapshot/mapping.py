@@ -40,8 +40,12 @@ def exempt_modules() -> None:
 
 
 def mapped(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
-    """Return `frame.mapInArrow(function, schema)`, for which Spark would need pandas; lrq needs PyArrow only."""
-    columns: Any = UserDefinedFunction(_Task(function), schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    given = columns(*(frame[name] for name in frame.columns))
+    """Return `frame.mapInArrow(function, schema)`, for which a classic session would need pandas."""
+    task: Any = _Task(function)
     java: Any = frame
+    if not hasattr(java, "_jdf"):
+        # The client of Spark Connect needs pandas for itself.
+        return frame.mapInArrow(task, schema)
+    columns: Any = UserDefinedFunction(task, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    given = columns(*(frame[name] for name in frame.columns))
     return DataFrame(java._jdf.mapInArrow(given._jc, False, None), frame.sparkSession)  # noqa: SLF001 - see above

@@ -26,6 +26,7 @@ from lr_client.spark.options import shared_url
 from lr_client.spark.session import ensure_pyspark, prepare
 from lr_client.spark.snapshot.context import SparkSnapshotContext
 from lr_client.spark.snapshot.job_watch import JobWatch
+from lr_client.spark.snapshot.jobs import is_connected, jobs_of
 from lr_client.spark.snapshot.staging import TableCopies
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import SnapshotFailedError, UsageError
@@ -41,12 +42,13 @@ _AGAIN = 0.5
 Build = Callable[["SparkSession", SparkSnapshotContext], "DataFrame"]
 
 
-class _Job:
+class _Build:
     """One snapshot that Spark is building."""
 
-    def __init__(self, spark: "SparkSession", group: str) -> None:
+    def __init__(self, spark: "SparkSession", context: SnapshotContext) -> None:
+        attempt = context.attempt
         self.spark = spark
-        self.group = group
+        self.jobs = jobs_of(spark, f"lrq {attempt.build}", attempt.destinations[:5])
         self.ended = threading.Event()
 
 
@@ -67,6 +69,8 @@ class SparkSnapshotProvider:
     ) -> None:
         """Build with *spark*: a session, or a function that returns one and is called for each snapshot.
 
+        Sessions of Spark Connect serve too, without *staging*.
+
         Spark's tasks write into the database at *url*, by default the URL of the transmitter's engine. Give *url* when
         tasks run on other machines, or when the engine was made with a `creator`.
 
@@ -79,20 +83,18 @@ class SparkSnapshotProvider:
         self._url = None if url is None else make_url(url)
         self._staging = staging
         self._guard = threading.Lock()
-        self._jobs: dict[str, _Job] = {}
+        self._builds: dict[str, _Build] = {}
 
     def provide_full_state_data(self, context: SnapshotContext) -> None:
         """See `SnapshotProvider`.
 
         Raises `MissingDependencyError`, whose text says how to install Spark, and `SnapshotFailedError`.
         """
-        spark = self._session()
-        build = context.attempt.build
-        job = _Job(spark, f"lrq {build}")
+        build = _Build(self._session(), context)
         with self._guard:
-            self._jobs[build] = job
+            self._builds[context.attempt.build] = build
         try:
-            self._run(job, context)
+            self._run(build, context)
         except Exception as error:
             if isinstance(error, SnapshotFailedError):
                 context.attempt.check()  # a cancelled job also fails: report the cancellation instead
@@ -100,23 +102,23 @@ class SparkSnapshotProvider:
                 raise SnapshotFailedError("the Java process of Spark died during the build: has it memory?") from error
             raise
         finally:
-            job.ended.set()
+            build.ended.set()
             with self._guard:
-                del self._jobs[build]
+                del self._builds[context.attempt.build]
 
     def cancel(self, context: SnapshotContext) -> None:
         """See `SnapshotProvider`. Cancels all jobs of this snapshot, including jobs that begin later."""
         with self._guard:
-            job = self._jobs.get(context.attempt.build)
-        while job is not None and not job.ended.is_set():
-            job.spark.sparkContext.cancelJobGroup(job.group)
-            SYSTEM_CLOCK.wait(job.ended, _AGAIN)
+            build = self._builds.get(context.attempt.build)
+        while build is not None and not build.ended.is_set():
+            build.jobs.cancel()
+            SYSTEM_CLOCK.wait(build.ended, _AGAIN)
 
-    def _copies(self, job: _Job, context: SnapshotContext) -> TableCopies | None:
+    def _copies(self, spark: "SparkSession", context: SnapshotContext) -> TableCopies | None:
         if self._staging is None:
             return None
         with in_one_sentence(only_of_spark=True):
-            return TableCopies(job.spark, self._staging, context.attempt.build, context.snapshot.engine)
+            return TableCopies(spark, self._staging, context.attempt.build, context.snapshot.engine)
 
     def _session(self) -> "SparkSession":
         if not callable(self._spark):
@@ -130,21 +132,28 @@ class SparkSnapshotProvider:
         prepare()
         return self._spark()
 
-    def _run(self, job: _Job, context: SnapshotContext) -> None:
+    def _run(self, build: _Build, context: SnapshotContext) -> None:
         context.attempt.check()
-        url = _shared(context.snapshot.engine, self._url)
-        _make_ready(job, context)
-        staging = self._copies(job, context)
+        spark, url = build.spark, _shared(context.snapshot.engine, self._url)
+        if self._staging is not None and is_connected(spark):
+            raise SnapshotFailedError(
+                "Spark Connect cannot remove staged copies: leave out `staging`, or give a classic session"
+            )
         with ExitStack() as ending:
+            with in_one_sentence():
+                build.jobs.begin()
+                ending.callback(build.jobs.end)
+                register(spark)
+            staging = self._copies(spark, context)
             if staging is not None:
                 ending.callback(staging.remove)
             with in_one_sentence(only_of_spark=True):  # errors of the function itself pass unchanged
-                frame = self._build(job.spark, SparkSnapshotContext(job.spark, context, url, staging))
+                frame = self._build(spark, SparkSnapshotContext(spark, context, url, staging))
             rows = _checked(frame)
             context.attempt.check()
             if staging is not None:
                 context.snapshot.close()
-            with in_one_sentence(), JobWatch(job.spark, job.group, context.attempt):
+            with in_one_sentence(), JobWatch(build.jobs, context.attempt):
                 parts = _written(rows, context, url)
             context.attempt.publish(parts)
 
@@ -158,19 +167,6 @@ def _written(rows: "DataFrame", context: SnapshotContext, url: str) -> list[Part
         usual_limits(context.snapshot.engine), payload_bytes=given.payload_bytes, block_rows=given.block_rows
     )
     return write_parts(rows, PartTask(url, attempt.claimed, limits))
-
-
-def _make_ready(job: _Job, context: SnapshotContext) -> None:
-    spark = job.spark
-    core = getattr(spark, "sparkContext", None)
-    if core is None:
-        raise SnapshotFailedError(
-            "Spark Connect cannot build snapshots yet: give SparkSnapshotProvider a classic session"
-        )
-    core.setJobGroup(
-        job.group, f"lrq snapshot for {', '.join(context.attempt.destinations[:5])}", interruptOnCancel=True
-    )
-    register(spark)
 
 
 def _checked(frame: object) -> "DataFrame":

@@ -5,9 +5,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 from sqlalchemy import Engine
@@ -15,23 +16,27 @@ from sqlalchemy import Engine
 from tests.lr_client.spark.faults.readings import PATIENCE
 from tests.waiting import eventually
 
-_HOUSE = Path(__file__).parents[4]
+#: The folder of the project.
+HOUSE = Path(__file__).parents[4]
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
 @contextmanager
-def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run *command*; at the end kill its process and all children."""
+def process(
+    command: list[str], log: Path, variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run *command* with *variables* in its environment; at the end kill its process and all children."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(_HOUSE),
+        "PYTHONPATH": str(HOUSE),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
+        **variables,
     }
     with log.open("ab") as out:
-        running = subprocess.Popen(command, cwd=_HOUSE, env=environment, stdout=out, stderr=out, start_new_session=True)
+        running = subprocess.Popen(command, cwd=HOUSE, env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
         yield running
     finally:

@@ -169,14 +169,16 @@ def test_an_invalid_build_is_refused_in_one_sentence(
         assert why in failed(airports, sync_id)
 
 
-def test_a_session_without_a_context_is_refused_in_one_sentence(site: Engine) -> None:
+def test_staging_by_spark_connect_is_refused_in_one_sentence(site: Engine, tmp_path: Path) -> None:
     class Connected:
-        """The relevant part of a Spark Connect session: it has no `sparkContext`."""
+        """The relevant part of a session of Spark Connect: it has no `sparkContext`."""
 
+    connected: Any = Connected()
+    provider = SparkSnapshotProvider(connected, lambda spark, _context: spark, staging=str(tmp_path))
     (sync_id,) = request(site, "tokyo")
-    with transmitter(site, Connected(), lambda _spark, _context: None):
+    with SnapshotTransmitter(site, POLICY, provider, poll_interval=0.02, backoff=lambda _attempt: 3600.0):
         assert failed(site, sync_id) == (
-            "Spark Connect cannot build snapshots yet: give SparkSnapshotProvider a classic session"
+            "Spark Connect cannot remove staged copies: leave out `staging`, or give a classic session"
         )
 
 
