@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lr_client.spark.connect import is_client
 from lr_client.spark.machine import forget_if_dead
 from queues.errors import MissingDependencyError
 
@@ -52,7 +53,7 @@ def ensure_pyspark() -> None:
         from pyspark.sql.datasource import DataSourceArrowWriter  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
-            f"snapshots by Spark need PySpark 4.1 and PyArrow ({error}): run `pip install 'lrq[spark]'`"
+            f"snapshots by Spark need PySpark 4.2 and PyArrow ({error}): run `pip install 'lrq[spark]'`"
         ) from error
 
 
@@ -63,19 +64,12 @@ def prepare() -> None:
     `MissingDependencyError`, whose text says how to install the missing part. A client of Spark Connect needs no Java.
     """
     ensure_pyspark()
-    if _is_client():
+    if is_client():
         return
     ensure_java()
     forget_if_dead()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
-
-
-def _is_client() -> bool:
-    """Return whether this process reaches Spark by Spark Connect only, as far as can be known before its session."""
-    from pyspark.sql.utils import is_remote
-
-    return is_remote() or "SPARK_REMOTE" in os.environ
 
 
 def local_session(

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from lr_client.spark.connect import is_connected
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -32,11 +34,6 @@ def jobs_of(spark: "SparkSession", name: str, destinations: Iterable[str]) -> Sn
     if is_connected(spark):
         return _ConnectJobs(spark, name)
     return _ClassicJobs(spark.sparkContext, name, f"lrq snapshot for {', '.join(destinations)}")
-
-
-def is_connected(spark: "SparkSession") -> bool:
-    """Return whether *spark* reaches its cluster by Spark Connect, so that this process has no Java of Spark."""
-    return getattr(spark, "sparkContext", None) is None
 
 
 class _ClassicJobs:

@@ -19,6 +19,7 @@ from sqlalchemy import URL, Engine, make_url
 
 from lr_client.objects import require_plain
 from lr_client.snapshot.context import SnapshotContext
+from lr_client.spark.connect import has_ended, is_connected
 from lr_client.spark.errors import in_one_sentence
 from lr_client.spark.formats import register
 from lr_client.spark.machine import has_died
@@ -26,7 +27,7 @@ from lr_client.spark.options import shared_url
 from lr_client.spark.session import ensure_pyspark, prepare
 from lr_client.spark.snapshot.context import SparkSnapshotContext
 from lr_client.spark.snapshot.job_watch import JobWatch
-from lr_client.spark.snapshot.jobs import is_connected, jobs_of
+from lr_client.spark.snapshot.jobs import jobs_of
 from lr_client.spark.snapshot.staging import TableCopies
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import SnapshotFailedError, UsageError
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 #: Seconds between two attempts to cancel jobs, because a job may not have begun at the first one.
 _AGAIN = 0.5
+_GIVE_FUNCTION = (
+    "start this process again, or give SparkSnapshotProvider a function that returns a session, such as local_session"
+)
 
 
 Build = Callable[["SparkSession", SparkSnapshotContext], "DataFrame"]
@@ -84,6 +88,7 @@ class SparkSnapshotProvider:
         self._staging = staging
         self._guard = threading.Lock()
         self._builds: dict[str, _Build] = {}
+        self._latest: SparkSession | None = None
 
     def provide_full_state_data(self, context: SnapshotContext) -> None:
         """See `SnapshotProvider`.
@@ -124,13 +129,18 @@ class SparkSnapshotProvider:
         if not callable(self._spark):
             ensure_pyspark()
             if has_died():
-                raise SnapshotFailedError(
-                    "the Java process of the Spark session has ended: start this process again, or give "
-                    "SparkSnapshotProvider a function that returns a session, such as local_session"
-                )
+                raise SnapshotFailedError(f"the Java process of the Spark session has ended: {_GIVE_FUNCTION}")
+            with in_one_sentence(only_of_spark=True):
+                if has_ended(self._spark):
+                    raise SnapshotFailedError(f"the server has ended the session of Spark Connect: {_GIVE_FUNCTION}")
             return self._spark
         prepare()
-        return self._spark()
+        with in_one_sentence(only_of_spark=True):
+            # PySpark's builder returns an ended session again until its `stop`.
+            if self._latest is not None and has_ended(self._latest):
+                self._latest.stop()
+            self._latest = self._spark()
+            return self._latest
 
     def _run(self, build: _Build, context: SnapshotContext) -> None:
         context.attempt.check()
@@ -177,8 +187,9 @@ def _checked(frame: object) -> "DataFrame":
 
     if not isinstance(frame, DataFrame):
         raise SnapshotFailedError(f"build must return a DataFrame, not {type(frame).__name__}")
-    check_schema(frame.schema)
     with in_one_sentence():
+        # With Spark Connect the server looks at the function's work only here.
+        check_schema(frame.schema)
         return frame.select(*(name for name in ("payload", "item_key") if name in frame.columns))
 
 

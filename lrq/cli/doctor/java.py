@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -27,8 +28,9 @@ def judge(words: str | None) -> Finding:
 
 
 def look() -> list[Finding]:
-    """Return one finding where pyspark is installed, and none elsewhere."""
-    if find_spec("pyspark") is None:
+    """Return one finding where Spark may run in this process, and none elsewhere."""
+    pyspark = find_spec("pyspark")
+    if pyspark is None or _is_client(pyspark):
         return []
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -36,3 +38,9 @@ def look() -> list[Finding]:
         return [judge(None)]
     done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
     return [judge(done.stderr + done.stdout)]
+
+
+def _is_client(pyspark: ModuleSpec) -> bool:
+    """Return whether Spark is reached by Spark Connect: by a setting, or since only `pyspark-client` is installed."""
+    places = pyspark.submodule_search_locations or ()
+    return "SPARK_REMOTE" in os.environ or not any((Path(place) / "core").is_dir() for place in places)

@@ -1,6 +1,7 @@
 """An application without Java that builds snapshots by Spark Connect. Run as: driver.py <url> <folder>.
 
-The first snapshot for `lima` halts in its tasks for ever, and the tasks of one for `oslo` fail.
+The first snapshot for `lima` halts in its tasks for ever, and the tasks of one for `oslo` fail. During one for `riga`
+the session ends at the server, as after an hour without work.
 """
 
 import sys
@@ -26,12 +27,14 @@ def halting(halted: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return halt
 
 
-def build(_spark: Any, context: SparkSnapshotContext) -> Any:
+def build(spark: Any, context: SparkSnapshotContext) -> Any:
     table = context.read_table("readings", partitions=4)
     rows = table.selectExpr("cast(words as binary) payload", "cast(id as string) item_key")
     halted = Path(sys.argv[2]) / "halted"
     if "lima" in context.destinations and not halted.exists():
         return rows.mapInArrow(halting(halted), "payload binary, item_key string")
+    if "riga" in context.destinations:
+        spark.client.release_session()
     if "oslo" in context.destinations:
         return rows.selectExpr("cast(null as binary) payload")
     return rows

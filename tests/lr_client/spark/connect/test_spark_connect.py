@@ -47,6 +47,13 @@ def test_a_cancelled_snapshot_leaves_its_tasks_to_the_next_one(source: Engine, t
     assert by_id(source, first).state == "cancelled"
 
 
+def test_a_new_session_follows_one_that_the_server_has_ended(source: Engine) -> None:
+    (first,) = request(source, "riga")
+    assert "SESSION_CLOSED" in eventually(lambda: by_id(source, first).error, timeout=PATIENCE)
+    (second,) = request(source, "tokyo")
+    assert ready(source, second, timeout=PATIENCE).rows == readings.ROWS
+
+
 def test_a_receive_queue_is_read_and_applied_once(site: Engine, client: Client, tmp_path: Path) -> None:
     streamed.create(site)
     arrivals = Arrivals(site)

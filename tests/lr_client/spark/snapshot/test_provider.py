@@ -173,6 +173,8 @@ def test_staging_by_spark_connect_is_refused_in_one_sentence(site: Engine, tmp_p
     class Connected:
         """The relevant part of a session of Spark Connect: it has no `sparkContext`."""
 
+        version = "4.2.0"
+
     connected: Any = Connected()
     provider = SparkSnapshotProvider(connected, lambda spark, _context: spark, staging=str(tmp_path))
     (sync_id,) = request(site, "tokyo")
