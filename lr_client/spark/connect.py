@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Spark's condition for a session that the server does not know, or not any more, begins so in the message of an error.
+#: The message of an error has this where the server does not know the session, or has ended it.
 _NO_SESSION: Final = "[INVALID_HANDLE."
 
 
