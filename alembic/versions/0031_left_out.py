@@ -33,6 +33,8 @@ END $migration$
 
 def _patch(old: str, new: str) -> None:
     """Replace *old* by *new* in the body of `lrq_transmit`; its rights stay."""
+    # Changes nothing. Another role than the owner is refused here, before it is refused a new function.
+    op.execute(f"ALTER FUNCTION {TRANSMIT} SECURITY DEFINER")
     op.execute(PATCHED.format(old=old, new=new))
 
 

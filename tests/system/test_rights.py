@@ -209,6 +209,18 @@ def test_only_the_owner_may_migrate_remove_and_grant(site: Engine, role: str):
             grants.grant(engine, role, Grantee.SENDER)
 
 
+def test_only_the_owner_may_bring_older_tables_up_to_date(site: Engine, role: str):
+    grants.grant(site, role, Grantee.SERVER)
+    with site.begin() as connection:
+        queues.downgrade(connection, revision="0030")
+    with (
+        roles.engine_of(site, role) as engine,
+        engine.connect() as connection,
+        pytest.raises(ConfigurationError, match="as the tables' owner"),
+    ):
+        queues.upgrade(connection, site_id="paris")
+
+
 def test_an_unknown_role_is_refused(site: Engine):
     with pytest.raises(ConfigurationError, match="the database has no role 'nobody': create it with CREATE ROLE"):
         grants.grant(site, "nobody", Grantee.SENDER)
