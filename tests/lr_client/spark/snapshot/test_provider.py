@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from sqlalchemy import Engine, text
 
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
@@ -167,6 +168,24 @@ def test_an_invalid_build_is_refused_in_one_sentence(
     (sync_id,) = request(airports, "tokyo")
     with transmitter(airports, spark, wanted):
         assert why in failed(airports, sync_id)
+
+
+def test_a_given_session_that_its_server_has_ended_is_told_with_the_cure(site: Engine) -> None:
+    class Ended:
+        """The relevant part of a session of Spark Connect after an hour without work."""
+
+        is_stopped = False
+
+        @property
+        def version(self) -> str:
+            raise PySparkException("(SparkSQLException) [INVALID_HANDLE.SESSION_CLOSED] Session was closed.")
+
+    (sync_id,) = request(site, "tokyo")
+    with transmitter(site, Ended(), lambda spark, _context: spark):
+        assert failed(site, sync_id) == (
+            "the server has ended the session of Spark Connect: start this process again, or give "
+            "SparkSnapshotProvider a function that returns a session, such as local_session"
+        )
 
 
 def test_staging_by_spark_connect_is_refused_in_one_sentence(site: Engine, tmp_path: Path) -> None:
