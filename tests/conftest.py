@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, NullPool, event, make_url, text
 import queues
 from queues.database.dialect import READING
 from queues.database.postgresql import transactions
-from queues.database.postgresql.transactions import _END_WHEN_IDLE
+from queues.database.postgresql.transactions import _END_WHEN_IDLE, PostgresqlTransactions
 from tests.clusters import cluster, folder_for_databases
 from tests.heavy import heavy_files_first, heavy_place, is_heavy
 
@@ -30,6 +30,8 @@ hypothesis.settings.register_profile("lrq", print_blob=True, **_ANY_PACE)
 # A mutant meets few and always the same examples, so that thousands of runs end and can be repeated.
 hypothesis.settings.register_profile("mutants", **_ANY_PACE, derandomize=True, max_examples=30, database=None)
 hypothesis.settings.load_profile("lrq")
+
+_end_idle = PostgresqlTransactions.end_idle
 
 #: Creates and initialises the database of a site; returns its engine.
 NewSite = Callable[[str], Engine]
@@ -84,13 +86,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient_database() -> Iterator[None]:
-    """Let a brief transaction stand still for a minute: a busy machine sometimes stops a test for some seconds.
+    """Let each transaction stand still for a minute: a busy machine sometimes stops a test for some seconds.
 
     A server tries again after that; a test of a single function cannot.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transactions, "_END_WHEN_IDLE", ("SET LOCAL idle_in_transaction_session_timeout = '60s'", {}))
+        patch.setattr(PostgresqlTransactions, "end_idle", _end_after_a_minute)
         yield
+
+
+def _end_after_a_minute(ours: PostgresqlTransactions, engine: Engine, seconds: float) -> None:
+    _end_idle(ours, engine, max(seconds, 60))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -121,6 +128,7 @@ def _plain_logs(caplog: pytest.LogCaptureFixture) -> None:
 def impatient_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give brief transactions the limit that they have outside tests."""
     monkeypatch.setattr(transactions, "_END_WHEN_IDLE", _END_WHEN_IDLE)
+    monkeypatch.setattr(PostgresqlTransactions, "end_idle", _end_idle)
 
 
 @pytest.fixture(scope="session")

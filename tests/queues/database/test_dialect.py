@@ -130,6 +130,7 @@ def test_an_engine_that_commits_every_statement_is_recognized(app: Engine, ours:
         assert not ours.commits_alone(connection)
 
 
+@pytest.mark.usefixtures("impatient_database")
 def test_end_idle_limits_idle_transactions_on_postgresql_and_changes_nothing_on_sqlite(app: Engine, ours: Dialect):
     engine = queues.create_engine(app.url, poolclass=NullPool)
     ours.end_idle(engine, 2.5)
