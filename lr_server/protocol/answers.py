@@ -67,9 +67,14 @@ class SentLog:
 class SentSnapshot:
     """The rows of a snapshot that one stream has sent, and the acknowledgements that the sink may give for them."""
 
-    def __init__(self, sync_id: str, after_row: int) -> None:
-        """Begin after *after_row*, the last row that the sink has staged."""
+    def __init__(self, sync_id: str, after_row: int, *, forgets: bool = False) -> None:
+        """Begin after *after_row*, the last row that the sink has staged.
+
+        A sink that first *forgets* rows of another build still acknowledges them for a while.
+        """
         self._sync_id = sync_id
+        #: The snapshot that begins first, so that the sink forgets its staged rows; empty once it has.
+        self.replacing = f"not-{sync_id}" if forgets else ""
         self._acked = self._sent = after_row
         self._has_ended = False
 
@@ -78,14 +83,21 @@ class SentSnapshot:
         self._sent = row
         self._has_ended = self._has_ended or is_end
 
-    def check(self, ack: pb.Ack) -> None:
-        """Raise `ProtocolError` for rows that the sink cannot have; answers to earlier frames have other snapshots."""
+    def counts(self, ack: pb.Ack) -> bool:
+        """Return whether *ack* tells rows of the snapshot; answers to earlier frames do not.
+
+        Raises `ProtocolError` for rows that the sink cannot have.
+        """
+        if self.replacing:
+            if ack.staging.sync_id == self.replacing:
+                self.replacing = ""
+            return False
         if ack.sync_id == self._sync_id:
             if not self._has_ended:
                 raise ProtocolError(f"the sink has snapshot {self._sync_id} complete before its end was sent")
-            return
+            return True
         if ack.staging.sync_id != self._sync_id:
-            return
+            return False
         rows = ack.staging.rows
         if not self._acked <= rows <= self._sent:
             raise ProtocolError(
@@ -93,6 +105,7 @@ class SentSnapshot:
                 f"after {self._acked} were acknowledged and {self._sent} sent"
             )
         self._acked = rows
+        return True
 
 
 def history_of(answer: pb.NegotiateResponse) -> SinkHistory:

@@ -74,7 +74,8 @@ class WatchSnapshot:
 class TransferSnapshot:
     """Send begin, the rows after `after_row` and the end marker; report ChunkAcked, SnapshotSent, SnapshotApplied.
 
-    The sink has the first `after_row` rows already.
+    The sink has the first `after_row` rows already, if they are of the same build. Rows of a build that goes on are
+    sent as they come. Report SnapshotCancelled once that build has failed.
     """
 
     sync_id: str

@@ -101,7 +101,7 @@ class SnapshotRequested:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReady:
-    """The provider has completed the snapshot, and its rows can be read."""
+    """Rows of the snapshot can be read: the snapshot is complete, or its build goes on."""
 
     sync_id: str
 

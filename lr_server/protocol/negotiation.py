@@ -166,14 +166,14 @@ def _begin(source: SourceHistory, sink: SinkHistory, initial_sync: InitialSync) 
 
 def _continue_snapshot(source: SourceHistory, sink: SinkHistory, offered: OfferedSnapshot) -> Decision:
     name = f"snapshot {offered.sync_id}"
-    staged = sink.staged.rows if sink.staged is not None and sink.staged.sync_id == offered.sync_id else 0
     if not offered.ready:
-        if staged or offered.sync_id == sink.sync_id:
+        if offered.sync_id == sink.sync_id:
             return Rebuild(
                 Cause.SNAPSHOT_UNUSABLE,
-                f"the sink has rows of {name} already, but this source was restored and has not built it yet",
+                f"the sink has {name} already, but this source was restored and has not built it yet",
             )
         return AwaitSnapshot(offered.sync_id, f"{name} was requested and is not ready yet")
+    staged = sink.staged.rows if sink.staged is not None and sink.staged.sync_id == offered.sync_id else 0
     base = offered.base
     if base.seq < source.lost_seq:
         return Rebuild(

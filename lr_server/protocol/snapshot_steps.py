@@ -62,7 +62,7 @@ def snapshot_requesting(state: SnapshotRequesting, event: SessionEvent) -> Step:
 
 
 def snapshot_awaiting(state: SnapshotAwaiting, event: SessionEvent) -> Step:
-    """Send the snapshot once it is ready."""
+    """Send the snapshot once it has rows to send."""
     match event:
         case SnapshotReady(sync_id=state.sync_id):
             transfer = SnapshotTransferring(state.sync_id, state.reason, attempt=state.attempt)

@@ -67,8 +67,11 @@ class Acknowledgements:
                 if ack.ended and isinstance(work, EndWork):
                     self._report(EndAcked())
             case SnapshotWork(snapshot=snapshot, sent=rows):
-                rows.check(ack)
-                self._note_snapshot(ack, snapshot)
+                if rows.counts(ack):
+                    self._note_snapshot(ack, snapshot)
+                else:
+                    # The sink may have forgotten its staged rows, for which the sender waits.
+                    self._context.inflight.bell.set()
             case None:
                 pass
 
@@ -85,7 +88,7 @@ class Acknowledgements:
     def _note_snapshot(self, ack: Ack, snapshot: SnapshotSync) -> None:
         if ack.sync_id == snapshot.sync_id:
             self._report(SnapshotApplied(snapshot.sync_id, snapshot.base))
-        elif ack.staging.sync_id == snapshot.sync_id:
+        else:
             self._context.inflight.ack(ack.staging.rows)
             if not self._context.inflight.busy:
                 self._context.paths.lane.note_all_acknowledged(self._context)

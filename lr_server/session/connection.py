@@ -14,6 +14,7 @@ from lr_server.session.history import told_branches
 from lr_server.session.inflight import Inflight
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
+from lr_server.session.staged_build import StagedBuild
 from lr_server.session.stream import FrameStream
 from lr_server.session.stream_context import StreamContext
 from lr_server.session.traffic import SessionTraffic
@@ -50,6 +51,8 @@ class SinkConnection:
         #: The open stream; the supervisor looks at it too.
         self.stream: FrameStream | None = None
         self.progress = SinkProgress()
+        #: The build of the rows that the sink has staged.
+        self.staged = StagedBuild()
         #: Whether the sink knows the end of a stream.
         self.takes_end = False
         #: The snapshot for which the session uses the way of snapshots; empty on the way of the log.
@@ -111,6 +114,7 @@ class SinkConnection:
         """Keep the progress, room and abilities that the sink tells; return its history."""
         sink = answers.history_of(answer)
         self.progress.note(answer.received.seq, answer.applied_seq)
+        self.staged.told(sink.staged)
         self._room = answer.room if answer.HasField("room") else None
         self.takes_end = answer.takes_end
         self._context.heard(self._owed.destination, answer.active_generation)

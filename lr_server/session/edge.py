@@ -1,5 +1,6 @@
 """The edge of one session: each effect of its machine, on the sink, the database and the next try."""
 
+from functools import partial
 from typing import assert_never
 
 from lr_server.protocol import effects as do
@@ -63,8 +64,8 @@ class SessionEdge:
                 self._snapshots.request(reason)
             case do.WatchSnapshot(sync_id=sync_id):
                 self._post(self._snapshots.look(sync_id))
-            case do.TransferSnapshot(sync_id=sync_id, after_row=after_row):
-                self._transfer_snapshot(sync_id, after_row)
+            case do.TransferSnapshot(sync_id=sync_id):
+                self._transfer_snapshot(sync_id)
             case do.MarkSnapshotApplied(sync_id=sync_id):
                 self._mark_applied(sync_id)
             case do.StreamLog(position=position, read_after=read_after):
@@ -128,8 +129,8 @@ class SessionEdge:
 
     # --- the snapshot -----------------------------------------------------------------------------------------
 
-    def _transfer_snapshot(self, sync_id: str, after_row: int) -> None:
-        found = self._snapshots.ready(sync_id)
+    def _transfer_snapshot(self, sync_id: str) -> None:
+        found = self._snapshots.to_send(sync_id)
         if found is None:
             self._post(happened.SnapshotCancelled(sync_id))
             return
@@ -138,7 +139,17 @@ class SessionEdge:
         # A durable commit makes the application's earlier commits durable too, before the snapshot is sent.
         session_table.touch(self._context.engine, self._owed)
         self._connection.sent = None
-        self._connection.assign(SnapshotWork(found, after_row, SentSnapshot(sync_id, after_row)))
+        kept = self._connection.staged.kept_rows(found)
+        self._connection.staged.sends(found)
+        self._connection.assign(
+            SnapshotWork(
+                found,
+                kept or 0,
+                SentSnapshot(sync_id, kept or 0, forgets=kept is None),
+                look=partial(self._snapshots.find, sync_id),
+                mixed=self._connection.staged.forget_build,
+            )
+        )
 
     def _mark_applied(self, sync_id: str) -> None:
         # An earlier standing must not be saved behind this change.

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.snapshot_lane import SnapshotLane
+from lr_server.session.work import SnapshotWork
 from queues.positions import Tick
 from queues.replica_groups import ActiveMember
-from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Frame
+from sink.rests import Rest
 
 
 def not_a_member() -> None:
@@ -23,7 +24,7 @@ class FrameSources:
     """
 
     outgoing: Outgoing
-    snapshot_frames: Callable[[SnapshotSync, int], Iterator[tuple[Frame, int, int]]]
+    snapshot_frames: Callable[[SnapshotWork], Iterator[tuple[Frame, int, int] | Rest]]
     newest: Callable[[], Tick | None]
     lane: SnapshotLane
     active: Callable[[], ActiveMember | None] = not_a_member

@@ -46,7 +46,7 @@ class Negotiations:
         connection = self._connection
         connection.traffic.negotiated()
         connection.disconnect()
-        if connection.way_of and self._snapshots.ready(connection.way_of) is None:
+        if connection.way_of and self._snapshots.to_send(connection.way_of) is None:
             # The log must not wait for a way that no snapshot needs any more.
             connection.way_of = ""
         answer = connection.ask()
@@ -86,12 +86,21 @@ class Negotiations:
             why = "initial_sync is 'log' now" if initial_sync == "log" else "no provider is there, and the log is whole"
             self._snapshots.cancel(obsolete, f"{why}: the session begins with the log")
             source = self._history(sink)
+        sink = self._without_other_rows(source, sink)
         decision = decide(source, sink, initial_sync=initial_sync)
         if isinstance(decision, Resume) and not self._is_owed_its_rows(sink):
             decision = decide(source, sink, initial_sync=initial_sync, forced=REGROUPED)
         write = self._log.debug if self._context.outages.is_quiet(self._owed) else self._log.info
         write("negotiated", decision=type(decision).__name__, reason=decision.reason)
         return Negotiated(decision)
+
+    def _without_other_rows(self, source: SourceHistory, sink: SinkHistory) -> SinkHistory:
+        """Return *sink* without staged rows that are of another build than the offered snapshot."""
+        if source.snapshot is None or sink.staged is None:
+            return sink
+        found = self._snapshots.find(source.snapshot.sync_id)
+        is_kept = source.snapshot.ready and found is not None and self._connection.staged.kept_rows(found) is not None
+        return sink if is_kept else replace(sink, staged=None)
 
     def _acked_seq(self) -> int:
         """Return the stored acknowledgement, perhaps of an earlier server."""

@@ -93,6 +93,8 @@ class Session:
         """Post the events of the newest snapshot request; the supervisor reads the requests of all sessions."""
         for event in self._snapshots.news(newest):
             self._post(event)
+            if (stream := self._connection.stream) is not None:
+                stream.look()
 
     def note_end(self, end: int, order: int) -> None:
         """Post that the link has ended by *order*, with all its entries in ticks up to *end*; may be repeated."""

@@ -3,43 +3,60 @@
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Final
 
 from sqlalchemy import Engine
 
+from lr_server.session.growing_frames import chunk_of, growing_frames, size_of
 from lr_server.session.outgoing import tick_header
+from lr_server.session.work import SnapshotWork
 from queues import send_snapshot
 from queues.database.transactions import reading, writing
 from queues.errors import CorruptFrameError, SnapshotCancelledError
 from queues.logs import logger
 from queues.send_log.history import tick_ending_at
 from queues.send_snapshot import SnapshotState, SnapshotSync, StoredBlock, hints
-from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd
+from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotEnd
 from queues.wire.replication_pb2 import Position as WirePosition
+from sink.rests import Rest
 
 log = logger("lrq.server")
 
 
-def frames(
-    engine: Engine, snapshot: SnapshotSync, after_row: int, *, chunk_bytes: Callable[[], int]
-) -> Iterator[tuple[Frame, int, int]]:
-    """Yield each frame, its last row number and its size in bytes; the frame has no `session` yet.
+#: The longest wait for a sink that forgets rows, in seconds; its answer ends the wait.
+_LOOK: Final = 0.5
+
+#: A frame, its last row number, and its size in bytes.
+SnapshotFrame = tuple[Frame, int, int]
+
+
+def frames(engine: Engine, work: SnapshotWork, *, chunk_bytes: Callable[[], int]) -> Iterator[SnapshotFrame | Rest]:
+    """Yield each frame, which has no `session` yet. While the snapshot is being built, yield each wait for rows too.
 
     The blocks of a frame unpack to at most the bytes that *chunk_bytes* returns then, a single block excepted.
-    Blocks are sent as they are stored, so the first block may begin before *after_row*. Raises
-    `SnapshotCancelledError` when rows are missing, because the snapshot was given up meanwhile. A damaged block raises
-    that too, once another snapshot is requested. So do missing rows of a snapshot that was not given up.
+    Blocks are sent as they are stored, so the first block may begin before the first row that the sink lacks. Raises
+    `SnapshotCancelledError` when rows are missing, because the snapshot or the attempt was given up meanwhile. A block
+    that is damaged raises that too, once another snapshot is requested. So do missing rows of a wanted snapshot.
     """
+    snapshot, row = work.snapshot, work.after_row
     sync_id = snapshot.sync_id
-    yield Frame(snapshot_begin=SnapshotBegin(sync_id=sync_id)), after_row, 64
-    row = after_row
-    with closing(_ahead(_reads(engine, snapshot, after_row, chunk_bytes))) as reads:
+    if work.sent.replacing:
+        # A sink keeps the rows of the snapshot that begins, and no others.
+        yield _begin(work.sent.replacing), row, 64
+    while work.sent.replacing:
+        yield Rest(_LOOK)
+    yield _begin(sync_id), row, 64
+    if snapshot.state is SnapshotState.BUILDING:
+        snapshot, row = yield from growing_frames(engine, work, chunk_bytes)
+    with closing(_ahead(_reads(engine, snapshot, row, chunk_bytes))) as reads:
         for blocks in reads:
             row = blocks[-1].last_row
-            chunk = SnapshotChunk(
-                sync_id=sync_id, first_row=blocks[0].first_row, blocks=[found.block for found in blocks]
-            )
-            yield Frame(snapshot_chunk=chunk), row, sum(len(found.block.body) for found in blocks) + 64
+            yield chunk_of(sync_id, blocks), row, size_of(blocks)
     yield Frame(snapshot_end=_end(engine, snapshot)), row, 128
+
+
+def _begin(sync_id: str) -> Frame:
+    return Frame(snapshot_begin=SnapshotBegin(sync_id=sync_id))
 
 
 def _reads(

@@ -72,10 +72,10 @@ class SessionSnapshots:
             return happened.SnapshotCancelled(sync_id)
         return event_of(self.shown(newest))
 
-    def ready(self, sync_id: str) -> SnapshotSync | None:
-        """Return the request *sync_id* if its snapshot is complete and wanted."""
-        found = self._find(sync_id)
-        return found if found is not None and found.state is SnapshotState.READY else None
+    def to_send(self, sync_id: str) -> SnapshotSync | None:
+        """Return the request *sync_id* if `may_be_sent`."""
+        found = self.find(sync_id)
+        return found if found is not None and may_be_sent(found) else None
 
     def mark_applied(self, sync_id: str) -> Position | None:
         """Note that the sink has the whole snapshot; return its base, or None if that was noted before.
@@ -89,22 +89,28 @@ class SessionSnapshots:
             sessions.go_back(connection, self._owed, found.base)
         return found.base
 
-    def _find(self, sync_id: str) -> SnapshotSync | None:
+    def find(self, sync_id: str) -> SnapshotSync | None:
+        """Return the request *sync_id* as the session may see it; None if there is none. Safe for several threads."""
         with reading(self._engine) as connection:
             found = send_snapshot.find(connection, sync_id)
         return None if found is None else self.shown(found)
 
     def offered(self, stored: OfferedSnapshot) -> OfferedSnapshot:
         """Return the snapshot as *stored*, or as not ready if it must not be sent yet."""
-        found = self._find(stored.sync_id) if stored.ready else None
+        found = self.find(stored.sync_id) if stored.ready else None
         return replace(stored, ready=False) if found is not None and found.state is SnapshotState.BUILDING else stored
 
 
+def may_be_sent(found: SnapshotSync) -> bool:
+    """Return whether rows of *found* may leave: the snapshot is complete, or a build has rows already."""
+    return found.state is SnapshotState.READY or (found.state is SnapshotState.BUILDING and found.rows > 0)
+
+
 def event_of(found: SnapshotSync) -> Event | None:
-    """Return the event that tells how far a request is; None while its snapshot is being built."""
+    """Return the event that tells how far a request is; None while its build has no rows."""
     if found.finished:
         return happened.SnapshotCancelled(found.sync_id)
-    if found.state is SnapshotState.READY:
+    if may_be_sent(found):
         return happened.SnapshotReady(found.sync_id)
     if found.error:
         return happened.SnapshotAttemptFailed(found.sync_id, found.error)

@@ -60,6 +60,10 @@ class FrameStream:
         """Replace the current work by *work*; None sends nothing."""
         self._work.assign(work)
 
+    def look(self) -> None:
+        """End a rest: there may be further rows to send."""
+        self._inflight.bell.set()
+
     def finish(self) -> None:
         """Stop sending, and take the answers to all frames in flight; `join` waits for them. Does not wait."""
         self._work.finish()

@@ -18,6 +18,8 @@ from sink.rests import Rest
 #: The longest sleep of a sender whose turn has not come, in seconds.
 _LOOK = 0.5
 
+_Step = tuple[Frame, int, int] | Rest
+
 
 class StreamFrames:
     """Makes the frames of one stream, and the rests between them; for the thread that pulls them.
@@ -83,7 +85,11 @@ class StreamFrames:
     def _snapshot(self, work: SnapshotWork) -> Iterator[Frame | Rest]:
         wanted = self._work.wants(work)
         try:
-            for frame, row, size in self._context.paths.snapshot_frames(work.snapshot, work.after_row):
+            for step in self._pulled(self._context.paths.snapshot_frames(work), wanted):
+                if isinstance(step, Rest):
+                    yield step
+                    continue
+                frame, row, size = step
                 if not ((yield from self._has_turn(wanted)) and (yield from self._inflight.admit(row, size, wanted))):
                     return
                 self._lane.note_sent(self._context, size)
@@ -98,6 +104,15 @@ class StreamFrames:
         finally:
             self._lane.note_all_acknowledged(self._context)
         yield from self._work.following(work)
+
+    def _pulled(self, steps: Iterator[_Step], wanted: Callable[[], bool]) -> Iterator[_Step]:
+        """Yield the *steps* of a snapshot while the work is wanted; a change after the bell is cleared ends a rest."""
+        self._inflight.bell.clear()
+        while wanted() and (step := next(steps, None)) is not None:
+            if isinstance(step, Rest) and not self._inflight.busy:
+                self._lane.note_all_acknowledged(self._context)
+            yield step
+            self._inflight.bell.clear()
 
     def _has_turn(self, wanted: Callable[[], bool]) -> Generator[Rest, None, bool]:
         """Wait until the lane lets a frame of a snapshot leave; return False once the work is not wanted."""

@@ -1,5 +1,6 @@
 """The work of a stream: the log, a snapshot, or the end of the stream, from a position on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lr_server.protocol.answers import SentLog, SentSnapshot
@@ -18,11 +19,16 @@ class LogWork:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWork:
-    """Send this snapshot; the sink has the first `after_row` rows."""
+    """Send this snapshot; the sink has the first `after_row` rows.
+
+    `look` returns the snapshot as it is now. `mixed` is called if the sink may have rows of another try.
+    """
 
     snapshot: SnapshotSync
     after_row: int
     sent: SentSnapshot
+    look: Callable[[], SnapshotSync | None]
+    mixed: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,10 +195,9 @@ class Source:
     def _paths(self, outgoing: Outgoing) -> FrameSources:
         return FrameSources(
             outgoing=outgoing,
-            snapshot_frames=lambda snapshot, after_row: snapshot_frames.frames(
+            snapshot_frames=lambda work: snapshot_frames.frames(
                 self._engine,
-                snapshot,
-                after_row,
+                work,
                 chunk_bytes=lambda: self._lane.frame_bytes(self._settings.max_batch_bytes),
             ),
             newest=lambda: self.feed.newest,

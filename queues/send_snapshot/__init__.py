@@ -2,6 +2,7 @@
 
 from queues.send_snapshot.blocks import StoredBlock, read_blocks
 from queues.send_snapshot.garbage import collect_garbage
+from queues.send_snapshot.growing import Place, is_published, place_after, read_growing
 from queues.send_snapshot.providers import (
     ABSENCE,
     SILENCE,
@@ -39,6 +40,7 @@ __all__ = [
     "ABSENCE",
     "EVERY_SITE",
     "SILENCE",
+    "Place",
     "Provider",
     "SnapshotState",
     "SnapshotSync",
@@ -56,16 +58,19 @@ __all__ = [
     "has_cut",
     "has_unfinished",
     "is_provided",
+    "is_published",
     "lacked_base",
     "listing",
     "mark_applied",
     "newest",
     "newest_of_each",
     "of_build",
+    "place_after",
     "provider_gone",
     "provider_seen",
     "providers",
     "read_blocks",
+    "read_growing",
     "request",
     "unprovided",
     "withdraw",

@@ -37,7 +37,7 @@ class StoredBlock(NamedTuple):
         return decode_snapshot(self.block, self.block.plain_size)
 
 
-class _Found(NamedTuple):
+class FoundBlock(NamedTuple):
     """One row of `lrq_snapshot_blocks`."""
 
     last_ord: int
@@ -47,10 +47,11 @@ class _Found(NamedTuple):
 
     @property
     def before(self) -> int:
+        """The number of the row before the first one."""
         return self.last_ord - self.rows
 
 
-class _Stretch(NamedTuple):
+class Stretch(NamedTuple):
     """The remaining rows of one part: those with `ord` > `skip`; `first` rows come before the part."""
 
     part: int
@@ -78,7 +79,7 @@ def read_blocks(connection: Connection, sync_id: str, *, after_row: int, limit_b
     left = limit_bytes
     for stretch in _stretches(connection, stored, after_row):
         found = _find(connection, stored, stretch, MAX_BLOCKS - len(blocks), left, even_too_large=not blocks)
-        blocks += [_parse(sync_id, stretch, each) for each in found]
+        blocks += [parse(sync_id, stretch, each) for each in found]
         left -= sum(each.plain_size for each in found)
         if not found or found[-1].last_ord < stretch.rows:
             break
@@ -86,7 +87,7 @@ def read_blocks(connection: Connection, sync_id: str, *, after_row: int, limit_b
     return [each for each, total in zip(blocks, totals, strict=True) if total <= MAX_ROWS]
 
 
-def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_Stretch]:
+def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[Stretch]:
     parts = (
         select(
             snapshot_parts.c.part,
@@ -101,14 +102,26 @@ def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_St
     found = []
     for row in connection.execute(rest):
         first = int(row.total) - row.row_count
-        found.append(_Stretch(row.part, row.attempt, row.row_count, first, max(0, after_row - first)))
+        found.append(Stretch(row.part, row.attempt, row.row_count, first, max(0, after_row - first)))
     return found
 
 
 def _find(
-    connection: Connection, sync_id: str, stretch: _Stretch, limit: int, limit_bytes: int, *, even_too_large: bool
-) -> list[_Found]:
-    """Return the next blocks with one statement; it sums sizes in the database and fetches only blocks that fit."""
+    connection: Connection, sync_id: str, stretch: Stretch, limit: int, limit_bytes: int, *, even_too_large: bool
+) -> list[FoundBlock]:
+    found = following(connection, sync_id, stretch, limit, limit_bytes, even_too_large=even_too_large)
+    if even_too_large and not found:
+        raise _gone(sync_id)
+    return found
+
+
+def following(
+    connection: Connection, sync_id: str, stretch: Stretch, limit: int, limit_bytes: int, *, even_too_large: bool
+) -> list[FoundBlock]:
+    """Return the next blocks with one statement; it sums sizes in the database and fetches only blocks that fit.
+
+    Raises `SnapshotCancelledError` if rows before the first block are missing.
+    """
     values = {
         "of_sync": sync_id,
         "of_part": stretch.part,
@@ -118,15 +131,20 @@ def _find(
         "limit_bytes": limit_bytes,
         "in_any_case": stretch.skip if even_too_large else -1,
     }
-    found = [_Found(*row) for row in dialects.of(connection).bulk_select(connection, _NEXT, values)]
+    found = [FoundBlock(*row) for row in dialects.of(connection).bulk_select(connection, _NEXT, values)]
     starts = [each.before for each in found]
     expected = [min(stretch.skip, starts[0]), *(each.last_ord for each in found[:-1])] if found else []
-    if starts != expected or (even_too_large and not found):
-        raise SnapshotCancelledError(f"rows of snapshot {sync_id} are no longer kept: the snapshot has ended")
+    if starts != expected:
+        raise _gone(sync_id)
     return found
 
 
-def _parse(sync_id: str, stretch: _Stretch, found: _Found) -> StoredBlock:
+def _gone(sync_id: str) -> SnapshotCancelledError:
+    return SnapshotCancelledError(f"rows of snapshot {sync_id} are no longer kept: the snapshot has ended")
+
+
+def parse(sync_id: str, stretch: Stretch, found: FoundBlock) -> StoredBlock:
+    """Return a stored block with the numbers of its rows; raise `CorruptFrameError` if the block is damaged."""
     first_row = stretch.first + found.before + 1
     try:
         block = Block.FromString(found.stored)

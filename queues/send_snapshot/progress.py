@@ -34,7 +34,8 @@ def progress_of(found: SnapshotSync, now_us: int) -> Progress | None:
     if found.state is SnapshotState.BUILDING and found.pinned_us:
         return Progress.made(found.rows, found.expected_rows, (now_us - found.pinned_us) / _SECOND)
     if found.state is SnapshotState.READY:
-        return Progress.made(found.sent_rows, found.rows, (now_us - found.updated_us) / _SECOND)
+        # Rows may leave from the beginning of the build on.
+        return Progress.made(found.sent_rows, found.rows, (now_us - found.pinned_us) / _SECOND)
     return None
 
 

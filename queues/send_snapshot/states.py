@@ -21,6 +21,9 @@ EVERY_SITE: Final = SiteId("*")
 #: The numbers for parts of attempt a lie in [a << BITS, (a + 1) << BITS). Each try to write a part has its own number.
 PART_ATTEMPT_BITS: Final = 40
 
+#: The `last_ord` of the block that tells the end of a part; rows are numbered from 1.
+END_ORD: Final = 0
+
 
 def transmitter_lease(client: ClientName) -> str:
     """Return the name of the lease under which *client*'s snapshots are built."""

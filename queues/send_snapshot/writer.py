@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, delete, select
+from sqlalchemy import ColumnElement, Connection, Engine, delete, or_, select
 
 from queues.checksum import combine
 from queues.clock import SYSTEM_CLOCK, Clock
@@ -13,10 +14,12 @@ from queues.database.tables.snapshots import snapshot_blocks
 from queues.database.transactions import writing
 from queues.errors import PayloadTooLargeError, SnapshotFailedError, StoreUnavailableError
 from queues.send_snapshot.block_packer import Batch, PackedRows, WriteLimits
-from queues.send_snapshot.states import Part
+from queues.send_snapshot.states import END_ORD, Part
 
 #: The pause before a retry on an unavailable database, in seconds.
 _PAUSE = 0.1
+#: The block without rows that tells the end of a part.
+END_OF_PART: Final = PackedRows(0, 0, b"")
 
 
 def persistently(
@@ -94,8 +97,18 @@ class PartWriter:
 
     def flush(self) -> None:
         """Write the rows added so far; raise `StoreUnavailableError` if the database stays unavailable."""
+        self._store(is_end=False)
+
+    def finish(self) -> None:
+        """Write the last rows, and that the part has no more: `growing` may read the next part now.
+
+        Raises the errors of `flush`.
+        """
+        self._store(is_end=True)
+
+    def _store(self, *, is_end: bool) -> None:
         batch, before = self._batch, self._written
-        blocks = batch.close()
+        blocks = [*batch.close(), *([END_OF_PART] if is_end else [])]
         if not blocks:
             return
         after = Part(
@@ -126,11 +139,12 @@ class PartWriter:
             self._hurry(connection)
             count = len(blocks)
             rows = [block.rows for block in blocks]
+            upto = list(accumulate(rows, initial=self._written.rows))[1:]
             columns: dict[str, Sequence[object]] = {
                 "sync_id": [self._sync_id] * count,
                 "part": [after.part] * count,
                 "attempt": [after.attempt] * count,
-                "last_ord": list(accumulate(rows, initial=self._written.rows))[1:],
+                "last_ord": [last if count else END_ORD for last, count in zip(upto, rows, strict=True)],
                 "row_count": rows,
                 "plain_size": [block.plain_size for block in blocks],
                 "block": [block.block for block in blocks],
@@ -160,5 +174,6 @@ class PartWriter:
         return stored.sync_id == self._sync_id, stored.part == written.part, stored.attempt == written.attempt
 
     def _delete_batch(self, connection: Connection) -> None:
-        newer = snapshot_blocks.c.last_ord > self._written.rows
+        last_ord = snapshot_blocks.c.last_ord
+        newer = or_(last_ord > self._written.rows, last_ord == END_ORD)
         connection.execute(delete(snapshot_blocks).where(*self._own(), newer))

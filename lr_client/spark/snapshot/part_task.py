@@ -65,7 +65,7 @@ class PartTask:
             )
             for payloads, item_keys in _slices(batches):
                 writer.add_many(payloads, item_keys)
-            writer.flush()
+            writer.finish()
         return writer.written
 
     def __call__(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":

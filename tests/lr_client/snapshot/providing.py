@@ -155,6 +155,14 @@ def write_part(
     return writer
 
 
+def end_part(engine: Engine, attempt: Attempt, part: int, payloads: list[bytes], *, chance: int) -> PartWriter:
+    """Write a whole part, as a task of a job does, in blocks of two rows."""
+    limits = WriteLimits(block_rows=2)
+    writer = write_part(engine, attempt, part, payloads, chance=chance, limits=limits)
+    writer.finish()
+    return writer
+
+
 BASE = Position("b", 7, "id/9")
 
 

@@ -1,5 +1,7 @@
 """The progress of a snapshot, computed from its stored counts."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import Engine
 
@@ -61,6 +63,14 @@ def test_a_snapshot_in_building_shows_its_share_and_the_age_of_its_cut(site: Eng
     assert ages == [3.0]
     assert words[0].startswith("50%, ")
     assert "cut held for" in words[0]
+
+
+def test_the_speed_of_a_transfer_counts_from_the_beginning_of_the_build(site: Engine) -> None:
+    (sync_id,) = request(site, "tokyo")
+    attempt = claim(site)
+    publish(site, attempt, write_part(site, attempt, 0, [b"1"] * 10))
+    found = replace(by_id(site, sync_id), pinned_us=1, updated_us=9_000_001, sent_rows=5)
+    assert progress_of(found, 10_000_001) == Progress(5, 0.5, 0.5, 10.0)
 
 
 def test_a_snapshot_in_transfer_shows_the_share_of_arrived_rows(site: Engine) -> None:

@@ -91,15 +91,15 @@ def snapshot(*, ended: bool = False) -> SentSnapshot:
 
 @pytest.mark.parametrize("rows", [5, 7, 9])
 def test_each_row_up_to_the_sent_end_is_accepted(rows: int):
-    snapshot().check(staged(rows))
+    assert snapshot().counts(staged(rows))
 
 
 def test_an_answer_about_another_snapshot_is_not_about_these_rows():
-    snapshot().check(staged(99, "s0", "s2"))
+    assert not snapshot().counts(staged(99, "s0", "s2"))
 
 
 def test_a_snapshot_is_complete_after_its_end_was_sent():
-    snapshot(ended=True).check(staged(0, "", "s1"))
+    assert snapshot(ended=True).counts(staged(0, "", "s1"))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_snapshot_is_complete_after_its_end_was_sent():
 )
 def test_rows_that_the_sink_cannot_have_are_a_protocol_error(answer: pb.Ack, words: str):
     with pytest.raises(ProtocolError, match=words):
-        snapshot().check(answer)
+        snapshot().counts(answer)
 
 
 def history(**changed: object) -> pb.NegotiateResponse:

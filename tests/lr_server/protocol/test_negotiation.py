@@ -313,7 +313,11 @@ def test_a_snapshot_with_fewer_rows_than_the_staged_ones_is_unusable():
 def test_a_restored_source_does_not_build_a_snapshot_with_an_id_that_the_sink_knows():
     source = replace(SOURCE, snapshot=OfferedSnapshot("s"))
     assert causes(source, replace(AT_20, sync_id="s")) is Cause.SNAPSHOT_UNUSABLE
-    assert causes(source, replace(NEW, staged=StagedSnapshot("s", 1))) is Cause.SNAPSHOT_UNUSABLE
+
+
+def test_a_snapshot_that_is_being_built_is_awaited_though_the_sink_has_rows_of_it():
+    source = replace(SOURCE, snapshot=OfferedSnapshot("s"))
+    assert isinstance(decided(source, replace(NEW, staged=StagedSnapshot("s", 1))), AwaitSnapshot)
 
 
 # --- the peer -------------------------------------------------------------------------------------------------

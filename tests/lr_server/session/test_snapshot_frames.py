@@ -7,7 +7,6 @@ from sqlalchemy import Engine, delete
 from sqlalchemy.orm import Session
 
 from lr_client.sender import RoutingQueueSenderClient
-from lr_server.session import snapshot_frames
 from queues import send_snapshot
 from queues.blocks import decode_snapshot
 from queues.database import leases
@@ -32,6 +31,7 @@ from tests.lr_client.snapshot.providing import (
     request,
     write_part,
 )
+from tests.lr_server.session.snapshot_work import frames_of
 
 pytestmark = pytest.mark.long
 
@@ -49,9 +49,7 @@ def published(engine: Engine, parts: Sequence[list[bytes]], block_rows: int) -> 
 
 def chunks(engine: Engine, sync_id: str, after_row: int, chunk_bytes: int) -> list[tuple[pb.SnapshotChunk, int]]:
     """Return the chunks of a transfer, each with the sink's last row after it."""
-    begin, *middle, end = snapshot_frames.frames(
-        engine, by_id(engine, sync_id), after_row, chunk_bytes=lambda: chunk_bytes
-    )
+    begin, *middle, end = frames_of(engine, by_id(engine, sync_id), after_row, chunk_bytes=chunk_bytes)
     assert begin[0].snapshot_begin.sync_id == end[0].snapshot_end.sync_id == sync_id
     assert (begin[1], end[1], end[0].snapshot_end.rows) == (after_row, len(ROWS), len(ROWS))
     assert {frame.WhichOneof("kind") for frame, _, _ in middle} <= {"snapshot_chunk"}
@@ -101,7 +99,7 @@ def test_stored_blocks_are_sent_unchanged(site: Engine) -> None:
     (sync_id,) = request(site, "tokyo")
     attempt = claim(site)
     publish(site, attempt, write_part(site, attempt, 0, [payload]))
-    frames = list(snapshot_frames.frames(site, by_id(site, sync_id), 0, chunk_bytes=lambda: 1))
+    frames = list(frames_of(site, by_id(site, sync_id)))
     assert [size for _, _, size in frames][1] < 1_000
     (block,) = frames[1][0].snapshot_chunk.blocks
     assert block.codec == pb.ZSTD
@@ -112,7 +110,7 @@ def test_a_transmitter_makes_blocks_of_the_configured_number_of_rows(site: Engin
     (sync_id,) = request(site, "tokyo")
     with quick(site, Provider(numbered(7)), block_rows=3):
         found = ready(site, sync_id)
-    frames = list(snapshot_frames.frames(site, found, 0, chunk_bytes=lambda: 1))
+    frames = list(frames_of(site, found))
     assert [sum(block.rows for block in frame.snapshot_chunk.blocks) for frame, _, _ in frames] == [0, 3, 3, 1, 0]
     with pytest.raises(ConfigurationError, match="block_rows must be above 0, not 0"):
         quick(site, Provider(numbered(7)), block_rows=0)
@@ -133,7 +131,7 @@ def test_the_end_names_the_tick_of_the_base_also_where_a_new_branch_has_none_yet
     with quick(site, Provider(numbered(1))):
         found = ready(site, sync_id)
     assert (found.base.branch, found.base.seq) == (branch, tick.end_seq)
-    *_, (end, _, _) = snapshot_frames.frames(site, found, 0, chunk_bytes=lambda: 1)
+    *_, (end, _, _) = frames_of(site, found)
     assert (end.snapshot_end.header.branch, end.snapshot_end.header.uid) == (tick.branch, tick.uid)
     log.close()
 
@@ -146,7 +144,7 @@ def test_a_snapshot_with_missing_rows_is_replaced(site: Engine, lost_row: int) -
     with writing(site) as connection:
         connection.execute(delete(snapshot_blocks).where(snapshot_blocks.c.last_ord == lost_row))
     with pytest.raises(SnapshotCancelledError, match="no longer kept"):
-        list(snapshot_frames.frames(site, by_id(site, sync_id), 0, chunk_bytes=lambda: 1))
+        list(frames_of(site, by_id(site, sync_id)))
     assert newest(site).reason == f"rows of snapshot {sync_id} are missing where they are stored"
 
 
@@ -156,5 +154,5 @@ def test_a_cancelled_snapshot_is_not_replaced(site: Engine) -> None:
     with writing(site) as connection:
         assert send_snapshot.cancel_exactly(connection, sync_id, "not wanted")
     with pytest.raises(SnapshotCancelledError, match="is cancelled"):
-        list(snapshot_frames.frames(site, found, 0, chunk_bytes=lambda: 1))
+        list(frames_of(site, found))
     assert newest(site).sync_id == sync_id

@@ -30,6 +30,7 @@ FULL = SnapshotSync(
     "s1", ClientName("policy"), SiteId("tokyo"), SnapshotState.READY, "", 1, "", Position("b1", 0), 2, 2, 0, "", "",
     0, 0, 0,
 )  # fmt: skip
+FULL_WORK = SnapshotWork(FULL, 0, SentSnapshot("s1", 0), look=lambda: FULL, mixed=lambda: None)
 
 
 class HandClock(SystemClock):
@@ -104,10 +105,10 @@ def test_a_snapshot_leaves_only_when_the_lane_gives_it_a_turn():
     lane = Watched(clock)
     # Without a measure of live entries alone, the snapshots rest first.
     lane.note_delays("tokyo", [0.005] * 8)
-    before = streamed(SnapshotWork(FULL, 0, SentSnapshot("s1", 0)), lane, Ticks(), lambda _: lane.questions >= 3)
+    before = streamed(FULL_WORK, lane, Ticks(), lambda _: lane.questions >= 3)
     assert snapshots(before) == 0
     clock.time += 0.6
-    streamed(SnapshotWork(FULL, 0, SentSnapshot("s1", 0)), lane, Ticks(), lambda sent: snapshots(sent) == 1)
+    streamed(FULL_WORK, lane, Ticks(), lambda sent: snapshots(sent) == 1)
 
 
 def test_a_live_frame_tells_the_lane_its_delay():
