@@ -1,4 +1,4 @@
-"""The rows of a snapshot that is still being built, as frames: a slow line is busy while the build goes on."""
+"""The rows of a snapshot that is still being built, as frames: a slow line is busy meanwhile."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from lr_server.session.work import SnapshotWork
 from queues import send_snapshot
 from queues.database.transactions import reading
 from queues.errors import SnapshotCancelledError
-from queues.send_snapshot import Place, SnapshotState, SnapshotSync, StoredBlock
+from queues.send_snapshot import RowPlace, SnapshotState, SnapshotSync, StoredBlock
 from queues.wire.replication_pb2 import Frame, SnapshotChunk
 from sink.rests import Rest
 
@@ -23,7 +23,7 @@ def growing_frames(
     """Yield a frame for the next rows as soon as they are there, and each wait for them.
 
     Return the complete snapshot, and the last row that was sent. Raises `SnapshotCancelledError` once the attempt has
-    failed, or another try of a part was published than the one that was sent.
+    failed. So does the publication of another try of a part than the one that was sent.
     """
     sync_id, build = work.snapshot.sync_id, work.snapshot.build
     place, sent = _place_after(engine, work), dict[int, int]()
@@ -61,7 +61,7 @@ def _alive(work: SnapshotWork) -> SnapshotSync:
     return found
 
 
-def _place_after(engine: Engine, work: SnapshotWork) -> Place:
+def _place_after(engine: Engine, work: SnapshotWork) -> RowPlace:
     with reading(engine) as connection:
         place = send_snapshot.place_after(connection, work.snapshot.build, work.after_row)
     if place is None:
@@ -77,4 +77,4 @@ def _check_sent(engine: Engine, work: SnapshotWork, sent: dict[int, int]) -> Non
 
 def _other_try(work: SnapshotWork) -> SnapshotCancelledError:
     work.mixed()
-    return SnapshotCancelledError(f"another try of build {work.snapshot.build} counts: its rows are sent again")
+    return SnapshotCancelledError(f"another try of build {work.snapshot.build} counts: all rows are sent again")

@@ -34,7 +34,7 @@ def frames(engine: Engine, work: SnapshotWork, *, chunk_bytes: Callable[[], int]
     """Yield each frame, which has no `session` yet. While the snapshot is being built, yield each wait for rows too.
 
     The blocks of a frame unpack to at most the bytes that *chunk_bytes* returns then, a single block excepted.
-    Blocks are sent as they are stored, so the first block may begin before the first row that the sink lacks. Raises
+    Blocks are sent as they are stored, so the first one may have rows that the sink has already. Raises
     `SnapshotCancelledError` when rows are missing, because the snapshot or the attempt was given up meanwhile. A block
     that is damaged raises that too, once another snapshot is requested. So do missing rows of a wanted snapshot.
     """

@@ -106,7 +106,7 @@ class StreamFrames:
         yield from self._work.following(work)
 
     def _pulled(self, steps: Iterator[_Step], wanted: Callable[[], bool]) -> Iterator[_Step]:
-        """Yield the *steps* of a snapshot while the work is wanted; a change after the bell is cleared ends a rest."""
+        """Yield the *steps* of a snapshot while the work is wanted. A change during a step ends the rest after it."""
         self._inflight.bell.clear()
         while wanted() and (step := next(steps, None)) is not None:
             if isinstance(step, Rest) and not self._inflight.busy:

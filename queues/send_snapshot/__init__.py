@@ -2,7 +2,7 @@
 
 from queues.send_snapshot.blocks import StoredBlock, read_blocks
 from queues.send_snapshot.garbage import collect_garbage
-from queues.send_snapshot.growing import Place, is_published, place_after, read_growing
+from queues.send_snapshot.growing import RowPlace, is_published, place_after, read_growing
 from queues.send_snapshot.providers import (
     ABSENCE,
     SILENCE,
@@ -40,8 +40,8 @@ __all__ = [
     "ABSENCE",
     "EVERY_SITE",
     "SILENCE",
-    "Place",
     "Provider",
+    "RowPlace",
     "SnapshotState",
     "SnapshotSync",
     "StoredBlock",

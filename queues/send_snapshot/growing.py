@@ -17,7 +17,7 @@ from queues.send_snapshot.states import END_ORD, build_number, part_attempts_fro
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPlace:
     """A place between two rows: `rows` come before it, of which `ord` are of its part; `attempt` is 0 while unknown."""
 
     part: int = 0
@@ -25,14 +25,14 @@ class Place:
     ord: int = 0
     rows: int = 0
 
-    def next_part(self) -> "Place":
+    def next_part(self) -> "RowPlace":
         """Return the place before the next part."""
-        return Place(self.part + 1, rows=self.rows)
+        return RowPlace(self.part + 1, rows=self.rows)
 
 
 def read_growing(
-    connection: Connection, sync_id: str, build: str, place: Place, *, limit_bytes: int
-) -> tuple[list[StoredBlock], Place]:
+    connection: Connection, sync_id: str, build: str, place: RowPlace, *, limit_bytes: int
+) -> tuple[list[StoredBlock], RowPlace]:
     """Return consecutive blocks after *place*, and the place after them; no block if the next rows are not there yet.
 
     The blocks have the limits of `read_blocks`, and come from one part. Raises the errors of `read_blocks` except for
@@ -56,9 +56,9 @@ def read_growing(
     return [], place
 
 
-def place_after(connection: Connection, build: str, row: int) -> Place | None:
+def place_after(connection: Connection, build: str, row: int) -> RowPlace | None:
     """Return the place after the first *row* rows of a build; None if the build has fewer, or is divided otherwise."""
-    place = Place()
+    place = RowPlace()
     while True:
         writer = _writer_of(connection, build, place.part)
         if not writer:
@@ -68,7 +68,7 @@ def place_after(connection: Connection, build: str, row: int) -> Place | None:
             return replace(place, attempt=writer, ord=row - place.rows, rows=row)
         if not _has_ended(connection, stored_under(build), place.part, writer):
             return None
-        place = Place(place.part + 1, rows=place.rows + last)
+        place = RowPlace(place.part + 1, rows=place.rows + last)
 
 
 def is_published(connection: Connection, build: str, sent: Mapping[int, int]) -> bool:
@@ -79,7 +79,7 @@ def is_published(connection: Connection, build: str, sent: Mapping[int, int]) ->
     return {row.part: row.attempt for row in published} == dict(sent)
 
 
-def _read(connection: Connection, sync_id: str, stored: str, place: Place, limit_bytes: int) -> list[StoredBlock]:
+def _read(connection: Connection, sync_id: str, stored: str, place: RowPlace, limit_bytes: int) -> list[StoredBlock]:
     stretch = Stretch(place.part, place.attempt, place.ord, place.rows - place.ord, place.ord)
     found = following(connection, stored, stretch, MAX_BLOCKS, limit_bytes, even_too_large=True)
     blocks = [parse(sync_id, stretch, each) for each in found]

@@ -5,7 +5,7 @@ from sqlalchemy import Engine
 
 from queues import send_snapshot
 from queues.database.transactions import reading
-from queues.send_snapshot import Place, growing
+from queues.send_snapshot import RowPlace, growing
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.send_snapshot.states import Attempt
 from tests.lr_client.snapshot.providing import claim, end_part, publish, request, rows_of, write_part
@@ -20,11 +20,11 @@ def attempt(site: Engine) -> Attempt:
 
 
 def grown(
-    engine: Engine, attempt: Attempt, place: Place | None = None, *, limit_bytes: int = 1
-) -> tuple[list[tuple[int, bytes]], Place]:
+    engine: Engine, attempt: Attempt, place: RowPlace | None = None, *, limit_bytes: int = 1
+) -> tuple[list[tuple[int, bytes]], RowPlace]:
     """Return all rows after *place* with their numbers, and the place after them."""
     rows: list[tuple[int, bytes]] = []
-    place = place or Place()
+    place = place or RowPlace()
     while True:
         with reading(engine) as connection:
             blocks, place = send_snapshot.read_growing(
@@ -36,7 +36,7 @@ def grown(
             rows += enumerate(block.unpack().payloads, block.first_row)
 
 
-def place_after(engine: Engine, attempt: Attempt, row: int) -> Place | None:
+def place_after(engine: Engine, attempt: Attempt, row: int) -> RowPlace | None:
     with reading(engine) as connection:
         return send_snapshot.place_after(connection, attempt.build, row)
 
@@ -50,7 +50,7 @@ def is_published(engine: Engine, attempt: Attempt, sent: dict[int, int]) -> bool
 def test_rows_that_are_added_in_order_are_read_as_soon_as_they_are_stored(
     site: Engine, attempt: Attempt, limit_bytes: int
 ) -> None:
-    assert grown(site, attempt) == ([], Place())
+    assert grown(site, attempt) == ([], RowPlace())
     writer = write_part(site, attempt, 0, [b"1", b"2"], limits=EACH)
     rows, place = grown(site, attempt, limit_bytes=limit_bytes)
     assert rows == [(1, b"1"), (2, b"2")]
@@ -65,7 +65,7 @@ def test_the_rows_of_a_part_count_once_it_has_ended_and_all_parts_before_it_have
 ) -> None:
     end_part(site, attempt, 1, [b"4"], chance=7)
     first = write_part(site, attempt, 0, [b"1", b"2", b"3"], chance=8)
-    assert grown(site, attempt) == ([], Place())
+    assert grown(site, attempt) == ([], RowPlace())
     first.finish()
     rows, place = grown(site, attempt)
     assert rows == [(1, b"1"), (2, b"2"), (3, b"3"), (4, b"4")]
@@ -89,7 +89,7 @@ def test_a_try_without_an_end_and_an_earlier_attempt_do_not_count(site: Engine, 
         attempt.sync_id, attempt.client, attempt.destination, attempt.reason, attempt.owner, attempt.number + 1
     )
     write_part(site, later, 0, [b"killed"], chance=5)
-    assert grown(site, later) == ([], Place())
+    assert grown(site, later) == ([], RowPlace())
     end_part(site, later, 0, [b"1"], chance=6)
     assert grown(site, later)[0] == [(1, b"1")]
     assert grown(site, attempt)[0] == [(1, b"of another attempt")]
@@ -113,7 +113,7 @@ def test_reading_goes_on_after_any_row(site: Engine, attempt: Attempt, row: int)
 
 
 def test_no_place_is_after_rows_that_the_build_does_not_have(site: Engine, attempt: Attempt) -> None:
-    assert place_after(site, attempt, 0) == Place()
+    assert place_after(site, attempt, 0) == RowPlace()
     assert place_after(site, attempt, 1) is None
     write_part(site, attempt, 0, [b"1"])
     assert place_after(site, attempt, 2) is None

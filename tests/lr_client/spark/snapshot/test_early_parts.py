@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from lr_client.spark import SparkSnapshotContext, SparkSnapshotProvider
 from queues import send_snapshot
 from queues.database.transactions import reading
-from queues.send_snapshot import Place
+from queues.send_snapshot import RowPlace
 from tests.lr_client.snapshot.providing import by_id, quick, ready, request, rows_of
 from tests.waiting import eventually
 
@@ -34,7 +34,7 @@ def waiting(folder: str) -> Any:
 def first_rows(engine: Engine, sync_id: str) -> list[bytes]:
     found = by_id(engine, sync_id)
     with reading(engine) as connection:
-        blocks, _ = send_snapshot.read_growing(connection, sync_id, found.build, Place(), limit_bytes=1 << 20)
+        blocks, _ = send_snapshot.read_growing(connection, sync_id, found.build, RowPlace(), limit_bytes=1 << 20)
     return [payload for block in blocks for payload in block.unpack().payloads]
 
 
