@@ -81,12 +81,12 @@ class Negotiations:
         """Compare the histories of both sides, and cancel a request for a snapshot that is obsolete by now."""
         initial_sync = self._context.limits.initial_sync
         source = self._history(sink)
+        sink = self._without_other_rows(source, sink)
         self._connection.fence.note_success()
         if obsolete := obsolete_request(source, sink, initial_sync=initial_sync):
             why = "initial_sync is 'log' now" if initial_sync == "log" else "no provider is there, and the log is whole"
             self._snapshots.cancel(obsolete, f"{why}: the session begins with the log")
             source = self._history(sink)
-        sink = self._without_other_rows(source, sink)
         decision = decide(source, sink, initial_sync=initial_sync)
         if isinstance(decision, Resume) and not self._is_owed_its_rows(sink):
             decision = decide(source, sink, initial_sync=initial_sync, forced=REGROUPED)

@@ -20,6 +20,7 @@ from lr_server.protocol.states import (
     LogEntrySync,
     SessionStanding,
     SnapshotAwaiting,
+    SnapshotTransferring,
     State,
     Stopped,
 )
@@ -141,8 +142,8 @@ class Session:
 
     @property
     def awaits_snapshot(self) -> bool:
-        """Whether the session waits for a provider to complete its snapshot."""
-        return isinstance(self._state, SnapshotAwaiting)
+        """Whether the session waits for a provider to complete its snapshot, perhaps with some rows sent."""
+        return isinstance(self._state, SnapshotAwaiting | SnapshotTransferring)
 
     @property
     def standing(self) -> SessionStanding:

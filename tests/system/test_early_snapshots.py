@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lrq.cli.health import troubles
 from queues.wire.replication_pb2 import Ack, Frame
 from tests.system.faulty import PassingSink
 from tests.system.world import Messages, World, in_log_sync, sessions_of
@@ -148,3 +149,14 @@ def test_a_connection_that_is_lost_during_the_build_goes_on_where_it_was(world: 
     held.go_on.set()
     delivered(world, recorder, rows_of(Context))
     assert sink.rows == ROWS
+
+
+def test_a_provider_that_dies_after_rows_have_arrived_is_missed_as_any_other(
+    world: World, held: Messages, caplog: pytest.LogCaptureFixture
+) -> None:
+    paris = world.link("paris", "tokyo")
+    eventually(lambda: staged(world) == STORED)
+    world.execute("paris", "UPDATE lrq_snapshot_providers SET seen_us = 1")
+    world.execute("paris", "UPDATE lrq_snapshots SET updated_us = 1")
+    eventually(lambda: "no provider" in caplog.text)
+    assert any("no provider" in each for each in troubles(paris.site_status()))
