@@ -6,6 +6,7 @@ from collections.abc import Callable
 from queues.errors import ThreadEndedError
 from queues.logs import logger
 from queues.thread_lack import NO_THREAD, is_lack
+from queues.thread_room import end_told
 from queues.words import describe
 
 log = logger("lrq.threads")
@@ -23,6 +24,10 @@ def watched(name: str, work: Callable[[], None], on_ended: OnEnded) -> threading
 
 class _Watched(threading.Thread):
     """A thread whose owner may end it, although the machine had no thread for it."""
+
+    def start(self) -> None:
+        with end_told():
+            super().start()
 
     def join(self, timeout: float | None = None) -> None:
         if self.ident is not None:

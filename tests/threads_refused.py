@@ -1,4 +1,4 @@
-"""A machine that refuses new threads of some names."""
+"""A machine, or a Python that ends, refuses new threads of some names."""
 
 import threading
 from collections.abc import Iterator
@@ -6,14 +6,19 @@ from contextlib import contextmanager
 
 import pytest
 
+#: The words of Python while it ends.
+ENDING = "can't create new thread at interpreter shutdown"
+#: The beginning of the names of gRPC's own threads, which are Python's.
+OF_GRPC = "Thread-"
+
 
 @contextmanager
-def no_further_thread(*beginnings: str) -> Iterator[None]:
+def no_further_thread(*beginnings: str, words: str = "can't start new thread") -> Iterator[None]:
     """Refuse each new thread whose name begins with one of *beginnings*, as a machine at its limit does."""
 
     def start(thread: threading.Thread) -> None:
         if thread.name.startswith(beginnings):
-            raise RuntimeError("can't start new thread")
+            raise RuntimeError(words)
         started(thread)
 
     started = threading.Thread.start

@@ -13,12 +13,11 @@ from lr_client.producer.answers import Produced
 from lr_client.producer.desk import METHOD, RequestDesk
 from lr_client.producer.encoding import AnyMessage
 from lr_client.producer.machine import Reaction
+from lr_client.producer.missing_threads import lack_for_stream
 from lr_client.producer.setup import MAX_IN_FLIGHT, MAX_IN_FLIGHT_BYTES, ProducerLimits, set_up
 from lr_client.producer.sync import TIMEOUT
 from queues.errors import ThreadEndedError, UsageError
 from queues.positions import Position
-from queues.thread_lack import NO_THREAD
-from sink.transport import core_room
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
 
@@ -183,8 +182,9 @@ class AsyncProducer:
     async def _stream(self) -> float:
         """Open a stream and follow it to its end; return the seconds until the next one."""
         endpoint = self._desk.setup.order.current
-        if not core_room.is_enough():
-            return self._desk.pause_after(self._desk.machine.lost(NO_THREAD))
+        if lack := lack_for_stream():
+            self._changed.set()
+            return self._desk.pause_after(self._desk.without_thread(lack))
         async with _channel(endpoint, self._desk) as channel:
             self._desk.machine.connected()
             is_ended: list[bool] = []

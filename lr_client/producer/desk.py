@@ -20,6 +20,7 @@ from queues.clock import jittered
 from queues.errors import LrqError, OutcomeUnknownError, first_line
 from queues.logs import logger
 from queues.produce_envelope import ENOUGH_BYTES, EXPECTS_LARGE, LARGE_BYTES, packed, replies_in
+from queues.thread_lack import PYTHON_ENDS
 from queues.wire import ingest_pb2 as pb
 from sink.transport.channels import Lane, options_of
 from sink.transport.connect_errors import is_silent, reason
@@ -171,6 +172,17 @@ class RequestDesk(Generic[Waiting]):
     def close(self) -> None:
         """End all waits as those of calls whose time is over, with the reason; nothing more is accepted."""
         self.is_closed = True
+        self._end_waits()
+
+    def without_thread(self, why: str) -> Reaction:
+        """Take the lack of a thread for a stream; while Python ends, all waits end, because none will start."""
+        reaction = self.machine.lost(why)
+        if why == PYTHON_ENDS and self._futures:
+            log.warning("requests end without an answer", producer=self.setup.producer, reason=why)
+            self._end_waits()
+        return reaction
+
+    def _end_waits(self) -> None:
         for key in list(self._futures):
             self.expire(key)
 

@@ -16,12 +16,14 @@ from lr_client.producer.answers import Produced
 from lr_client.producer.desk import METHOD, RequestDesk
 from lr_client.producer.encoding import AnyMessage
 from lr_client.producer.machine import Reaction
+from lr_client.producer.missing_threads import lack_for_stream, start_thread
 from lr_client.producer.setup import MAX_IN_FLIGHT, MAX_IN_FLIGHT_BYTES, ProducerLimits, set_up
 from queues.clock import SYSTEM_CLOCK
-from queues.errors import ThreadEndedError, TransientError
+from queues.errors import ThreadEndedError
 from queues.positions import Position
-from queues.thread_lack import NO_THREAD, is_lack
-from sink.transport import channels, core_room
+from queues.thread_lack import reason_of
+from sink.transport import channels
+from sink.transport.channels import SharedChannel
 from sink.transport.ended_calls import let_go
 from sink.transport.endpoints import TlsEndpoint
 
@@ -211,12 +213,7 @@ class Producer:
         """Start the thread before the first request is taken: one that was refused must not be sent later."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="lrq-producer", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:
-                if not is_lack(error):
-                    raise
-                raise TransientError(f"nothing was stored, send it again: {NO_THREAD}") from error
+            start_thread(thread)
             self._thread = thread
 
     def _run(self) -> None:
@@ -243,15 +240,13 @@ class Producer:
         """Open a stream and follow it to its end; return the seconds until the next one."""
         endpoint = self._desk.setup.order.current
         pems = self._desk.setup.pems if isinstance(endpoint, TlsEndpoint) else None
-        if not core_room.is_enough():
-            with self._changed:
-                reaction = self._desk.machine.lost(NO_THREAD)
-            return self._ended(reaction)
+        if lack := lack_for_stream():
+            return self._without_thread(lack)
         shared = channels.take(endpoint.address, pems, self._desk.lane)
         writes = _Writes(self._changed, self._desk)
         is_broken = True
         try:
-            call = self._begin(shared.channel, writes)
+            call = self._begin(shared, writes)
             try:
                 reaction = self._follow(call)
                 is_broken = False
@@ -262,9 +257,17 @@ class Producer:
             finally:
                 writes.end()
                 call.cancel()
+        except RuntimeError as error:
+            if lack := reason_of(error):
+                return self._without_thread(lack)
+            raise
         finally:
             channels.give_back(shared, is_broken=is_broken)
         return self._ended(reaction)
+
+    def _without_thread(self, lack: str) -> float:
+        with self._changed:
+            return self._ended(self._desk.without_thread(lack))
 
     def _ended(self, reaction: Reaction) -> float:
         with self._changed:
@@ -272,11 +275,12 @@ class Producer:
             self._changed.notify_all()
             return self._desk.pause_after(reaction)
 
-    def _begin(self, channel: grpc.Channel, writes: "_Writes") -> Any:  # noqa: ANN401 - gRPC exports no class
+    def _begin(self, shared: SharedChannel, writes: "_Writes") -> Any:  # noqa: ANN401 - gRPC exports no class
         with self._changed:
             self._desk.machine.connected()
-            opened: Any = channel.stream_stream(METHOD)
-            self._call = opened(writes, metadata=self._desk.metadata())
+            opened: Any = shared.channel.stream_stream(METHOD)
+            with shared.beginning():
+                self._call = opened(writes, metadata=self._desk.metadata())
             if self._desk.is_closed:
                 # `close` has seen no call to cancel, and waits for this thread.
                 self._call.cancel()

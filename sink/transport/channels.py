@@ -1,9 +1,10 @@
 """Connections to sinks, one for each address, certificate and lane, shared by all sessions of this process."""
 
+import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -103,6 +104,21 @@ class SharedChannel:
         self.users = 0
         self.channel = _open(key.address, key.pems, options_of(key.lane))
         self._close_from = 0.0
+        self._is_stuck = False
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Begin a call of streams in this block: gRPC starts threads for it.
+
+        Without such a thread nothing ends the call, and gRPC's close would wait for its end for ever. So the
+        connection is not closed then. Nor is it ever freed, because gRPC closes a connection that is freed.
+        """
+        try:
+            yield
+        except RuntimeError:
+            self._is_stuck = True
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.channel))
+            raise
 
     def watch(self, note: Callable[[grpc.ChannelConnectivity], None]) -> None:
         """Connect, and tell *note* each state of the connection until `unwatch`."""
@@ -115,6 +131,8 @@ class SharedChannel:
 
     def close(self) -> None:
         """Close the connection without waiting; one that was watched is closed by another thread a moment later."""
+        if self._is_stuck:
+            return
         left = self._close_from - SYSTEM_CLOCK.monotonic()
         if left <= 0:
             self.channel.close()

@@ -17,7 +17,7 @@ _NAME: Final = "lrq-grpc-room"
 def is_enough() -> bool:
     """Return whether the threads of a first connection or server can start now.
 
-    Without them gRPC itself tries for ten seconds, then ends the process.
+    Without them gRPC itself tries for ten seconds, then ends the process. Raises `UsageError` while Python ends.
     """
     fewest, most = _POOL
     return can_start(min(max(os.cpu_count() or 1, fewest), most) + _BESIDE, _NAME)

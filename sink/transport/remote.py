@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import grpc
 
 from queues.errors import PeerUnreachableError, ProtocolError, first_line
-from queues.thread_lack import NO_THREAD
+from queues.thread_lack import NO_THREAD, reason_of
 from queues.wire import replication_pb2 as pb
 from queues.wire.replication_pb2_grpc import ReplicationStub
 from sink.transport import call_errors, channels, core_room
@@ -114,9 +114,18 @@ class RemoteSink:
                 raise call_errors.closed(self._endpoint)
             if not core_room.is_enough_for_call():
                 raise PeerUnreachableError(NO_THREAD)
-            begun = call()
+            begun = self._begun(call)
             self._calls.add(begun)
             return begun
+
+    def _begun(self, call: Callable[[], Call]) -> Call:
+        try:
+            with self._line.beginning():
+                return call()
+        except RuntimeError as error:
+            if lack := reason_of(error):
+                raise PeerUnreachableError(lack) from error
+            raise
 
     def _end(self, call: grpc.RpcContext) -> None:
         with self._guard:

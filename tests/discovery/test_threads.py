@@ -8,10 +8,10 @@ import pytest
 
 from discovery.scheduler import Jobs
 from discovery.threads import watched
-from queues.errors import ThreadEndedError
+from queues.errors import ThreadEndedError, UsageError
 from queues.logs import FIELDS
-from queues.thread_lack import NO_THREAD
-from tests.threads_refused import no_further_thread
+from queues.thread_lack import NO_THREAD, PYTHON_ENDS
+from tests.threads_refused import ENDING, no_further_thread
 from tests.waiting import eventually
 
 ERRORS = [KeyError("bug"), asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit()]
@@ -78,6 +78,14 @@ def test_a_thread_that_could_not_start_is_not_waited_for() -> None:
     thread = watched("lrq-example", lambda: None, lambda _error: None)
     with no_further_thread("lrq-example"), pytest.raises(RuntimeError, match="can't start new thread"):
         thread.start()
+    thread.join()
+
+
+def test_a_thread_that_does_not_start_because_python_ends_has_an_error_of_lrq() -> None:
+    thread = watched("lrq-example", lambda: None, lambda _error: None)
+    with no_further_thread("lrq-example", words=ENDING), pytest.raises(UsageError) as caught:
+        thread.start()
+    assert str(caught.value) == PYTHON_ENDS
     thread.join()
 
 

@@ -9,7 +9,7 @@ from lr_client.producer import Producer
 from queues.errors import PeerUnreachableError, TransientError
 from queues.thread_lack import NO_THREAD
 from tests.lr_client.producer.small_server import SmallServer
-from tests.threads_refused import no_further_thread
+from tests.threads_refused import OF_GRPC, no_further_thread
 
 Make = Callable[..., Any]
 
@@ -43,4 +43,12 @@ def test_a_producer_waits_for_room_for_the_threads_of_grpc(server: SmallServer, 
         producer.send([(b"1", ["tokyo"])], timeout=0.5)
     assert NO_THREAD in str(caught.value)
     producer.send([(b"2", ["tokyo"])], timeout=20)
+    assert server.log.payloads() == [b"2"]
+
+
+def test_a_producer_goes_on_whose_call_lacks_a_thread_of_grpc(server: SmallServer, threaded: Producer) -> None:
+    with no_further_thread(OF_GRPC), pytest.raises(PeerUnreachableError) as caught:
+        threaded.send([(b"1", ["tokyo"])], timeout=0.5)
+    assert NO_THREAD in str(caught.value)
+    threaded.send([(b"2", ["tokyo"])], timeout=20)
     assert server.log.payloads() == [b"2"]

@@ -12,7 +12,7 @@ from sink import RemoteSink, serve
 from sink.transport.endpoints import network_endpoint
 from tests.lr_server.ingest.test_servicer import NoSink
 from tests.lr_server.ring.live import ADDRESS
-from tests.threads_refused import no_further_thread
+from tests.threads_refused import OF_GRPC, no_further_thread
 
 ANYWHERE = "tcp://127.0.0.1:0"
 
@@ -39,3 +39,10 @@ def test_a_member_of_a_ring_is_not_asked_without_room_for_threads() -> None:
     with no_further_thread("lrq-grpc-room"), pytest.raises(PeerUnreachableError) as caught:
         look_at(ADDRESS, ANYWHERE, None)
     assert str(caught.value) == NO_THREAD
+
+
+def test_a_line_closes_whose_call_has_lacked_a_thread() -> None:
+    with serve(NoSink(), [ANYWHERE]) as service, closing(RemoteSink(network_endpoint(service.endpoints[0]))) as sink:
+        with no_further_thread(OF_GRPC), pytest.raises(PeerUnreachableError) as caught:
+            next(sink.replicate(iter([])))
+        assert str(caught.value) == NO_THREAD
