@@ -10,9 +10,9 @@ from lr_server.present_trouble import PresentTrouble
 from queues.clock import Clock
 from queues.database import dialects
 from queues.database.transactions import mapped_errors
-from queues.errors import LrqError
+from queues.errors import LrqError, UsageError
 from queues.logs import logger
-from queues.thread_lack import NO_THREAD, is_lack
+from queues.thread_lack import reason_of
 
 #: The seconds of a stop after which its waits for locks are told, and those after which they are ended.
 TOLD_AFTER: Final = 2.0
@@ -36,10 +36,11 @@ class StopWatch:
         """Begin to watch."""
         try:
             watched("lrq-stop", self._run, lambda _error: None).start()
-        except RuntimeError as error:
-            if not is_lack(error):
+        except (RuntimeError, UsageError) as error:
+            lack = reason_of(error)
+            if not lack:
                 raise
-            log.warning("the stop is not watched", reason=NO_THREAD)
+            log.warning("the stop is not watched", reason=lack)
         return self
 
     def __exit__(

@@ -27,6 +27,6 @@ def is_end(error: BaseException) -> bool:
 
 def reason_of(error: BaseException) -> str:
     """Return the sentence about the thread that did not start; "" for an error of another kind."""
-    if is_end(error):
+    if is_end(error) or str(error) == PYTHON_ENDS:
         return PYTHON_ENDS
     return NO_THREAD if is_lack(error) else ""

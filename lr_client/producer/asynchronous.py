@@ -183,8 +183,9 @@ class AsyncProducer:
         """Open a stream and follow it to its end; return the seconds until the next one."""
         endpoint = self._desk.setup.order.current
         if lack := lack_for_stream():
+            reaction = self._desk.without_thread(lack)
             self._changed.set()
-            return self._desk.pause_after(self._desk.without_thread(lack))
+            return self._desk.pause_after(reaction)
         async with _channel(endpoint, self._desk) as channel:
             self._desk.machine.connected()
             is_ended: list[bool] = []

@@ -10,7 +10,7 @@ import grpc
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import ConfigurationError
 from queues.logs import logger
-from queues.thread_lack import NO_THREAD, is_lack
+from queues.thread_lack import NO_THREAD, reason_of
 from sink.port import Sink
 from sink.transport import core_room
 from sink.transport.call_slots import CallLimits, CallSlots
@@ -183,7 +183,7 @@ def _end(server: grpc.Server, grace: float) -> None:
     try:
         server.stop(grace).wait()
     except RuntimeError as error:
-        if not is_lack(error):
+        if not reason_of(error):
             raise
         # Only the grace needs a thread.
         server.stop(None).wait()

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from lr_server import LogReplicationServer, stop_watch
 from tests.system.raw_producer import RawProducer, request
 from tests.system.world import World
-from tests.threads_refused import no_further_thread
+from tests.threads_refused import AT_ITS_LIMIT, ENDING, no_further_thread
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -105,9 +105,10 @@ def waits(world: World, table: str) -> bool:
     )
 
 
+@pytest.mark.parametrize("words", [AT_ITS_LIMIT, ENDING])
 def test_a_stop_without_a_thread_for_its_watch_ends(
-    paris: LogReplicationServer, caplog: pytest.LogCaptureFixture
+    paris: LogReplicationServer, caplog: pytest.LogCaptureFixture, words: str
 ) -> None:
-    with no_further_thread("lrq-stop"):
+    with no_further_thread("lrq-stop", words=words):
         paris.stop()
     assert said(caplog, "the stop is not watched")

@@ -1,5 +1,6 @@
 """Producers after the end of the main thread, where Python 3.12.1 starts no thread any more."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lr_client.producer import Producer
+from lr_client.producer import AsyncProducer, Producer
 from queues.errors import PeerUnreachableError, UsageError
 from queues.thread_lack import PYTHON_ENDS
 from tests.forked import ROOT
@@ -44,6 +45,18 @@ def test_a_request_without_a_connection_ends_at_once(
         producer.close(LONG)
     assert PYTHON_ENDS in caplog.text
     assert server.log.payloads() == []
+
+
+def test_a_close_waits_for_no_request_without_a_connection(server: SmallServer) -> None:
+    async def closed() -> None:
+        producer = AsyncProducer(server.endpoint, client="meters", producer="meter-17")
+        future = await producer.submit([(b"1", ["tokyo"])], timeout=LONG)
+        await producer.close(LONG)
+        with pytest.raises(PeerUnreachableError, match="Python ends"):
+            await future
+
+    with no_further_thread("lrq-grpc-room", words=ENDING):
+        asyncio.run(closed())
 
 
 def test_a_request_ends_whose_call_lacks_a_thread_of_grpc(threaded: Producer) -> None:

@@ -12,7 +12,7 @@ from sink.transport.call_threads import CallThreads
 from sink.transport.endpoints import network_endpoint
 from sink.transport.service import SinkService
 from tests.sink.frames import request
-from tests.threads_refused import no_further_thread
+from tests.threads_refused import AT_ITS_LIMIT, ENDING, OF_GRPC, no_further_thread
 from tests.waiting import eventually
 
 
@@ -47,7 +47,8 @@ def test_calls_that_wait_get_a_thread_each() -> None:
     threads.shutdown()
 
 
-def test_a_server_stops_without_a_further_thread(service: SinkService) -> None:
-    with no_further_thread("Thread-"):
+@pytest.mark.parametrize("words", [AT_ITS_LIMIT, ENDING])
+def test_a_server_stops_without_a_further_thread(service: SinkService, words: str) -> None:
+    with no_further_thread(OF_GRPC, words=words):
         service.stop()
     service.stop()
