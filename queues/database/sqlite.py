@@ -85,8 +85,7 @@ class SqliteDialect(SqliteCuts):
         """Insert rows with the driver's `executemany`."""
         answers = self.run_all(connection, first)
         self.bulk_insert(connection, table, list(columns), zip(*columns.values(), strict=True))
-        self.run_all(connection, then, last=last)
-        return answers
+        return [*answers, *self.run_all(connection, then, last=last)]
 
     def is_at_once(self, rows: int, size: int) -> bool:  # noqa: ARG002 - there are no messages
         """Return False: SQLite sends no messages."""

@@ -32,11 +32,11 @@ def append(
 ) -> list[Sequence[tuple[Any, ...]]]:
     """Execute *first*, add *blocks*, and execute *then*; *last*: the transaction has no further statement.
 
-    Return the result rows of the statements in *first*.
+    Return the result rows of the statements in *first* and *then*.
     """
     dialect = dialects.of(connection)
     if not blocks.end_seq:
-        return dialect.run_all(connection, [*first, *then], last=last)[: len(first)]
+        return dialect.run_all(connection, [*first, *then], last=last)
     columns: dict[str, Sequence[object]] = {"queue_id": [queue_id] * len(blocks.end_seq), **blocks._asdict()}
     return dialect.bulk_insert_columns(connection, receive_blocks, columns, then, first=first, last=last)
 

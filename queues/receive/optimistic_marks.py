@@ -43,6 +43,7 @@ from queues.receive.entries import ADD_HEADER, NO_BLOCKS
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState
 from queues.receive.newest import newest
+from queues.receive.saved_marks import NEW, new_values
 from queues.receive.writer_marks import Stored, columns_of, replaced
 
 
@@ -95,8 +96,8 @@ def _replacing(expected: Stored, marks: ReceiveState, now_us: int) -> dict[str, 
         "seen_seq": expected.marks.received.seq,
         "tells": wakeups.brings_work(expected.marks, marks),
     }
-    new = {"version": expected.version + 1, "updated_us": now_us, **columns_of(marks)}
-    return {"of_queue": expected.queue_id, **seen, **{f"new_{name}": value for name, value in new.items()}}
+    new = new_values(columns_of(marks), expected.version + 1, now_us)
+    return {"of_queue": expected.queue_id, **seen, **new}
 
 
 def _added(blocks: NewBlocks, header: Mapping[str, object]) -> dict[str, object]:
@@ -107,14 +108,9 @@ def _added(blocks: NewBlocks, header: Mapping[str, object]) -> dict[str, object]
 
 _STALE: Final = "another writer has replaced these marks"
 
-_NEW = {
-    column.name: bindparam(f"new_{column.name}", type_=column.type)
-    for column in receive_marks.c
-    if column is not receive_marks.c.queue_id
-}
 _AS_EXPECTED = (
     update(receive_marks)
-    .values(_NEW)
+    .values(dict(NEW))
     .where(
         receive_marks.c.queue_id == bindparam("of_queue"),
         receive_marks.c.version == bindparam("seen"),
@@ -133,7 +129,7 @@ def _failing_without_row(saved: CTE, added: CTE | None = None) -> Select[tuple[A
     own: ColumnElement[int] = bindparam("of_queue")
     one = select(literal(1)).subquery("one")  # the row of a queue without a subscriber
     return select(
-        case((consumers.c.sync_id == _NEW["sync_id"], APPLIED_SEQ), else_=0),
+        case((consumers.c.sync_id == NEW["sync_id"], APPLIED_SEQ), else_=0),
         func.coalesce(consumers.c.applied_bytes, 0),
         cast(case(*_failures(saved, added), else_="1"), Integer),
         func.set_config("synchronous_commit", "on", true()),
