@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Table, exc, literal, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, exc, literal, select
 
 from queues.errors import SetupError
 
@@ -31,6 +31,13 @@ def require_none(connection: Connection, table: Table, *where: ColumnElement[boo
     """Raise `SetupError` if a row of *table* is still *where* a change has left none."""
     if connection.execute(select(literal(1)).select_from(table).where(*where).limit(1)).first() is not None:
         raise SetupError(left_out(table.name))
+
+
+def remove_all(connection: Connection, table: Table, *where: ColumnElement[bool]) -> int:
+    """Delete all rows of *table* that are *where*, and return their number; raise `SetupError` if any is left."""
+    removed = connection.execute(delete(table).where(*where)).rowcount
+    require_none(connection, table, *where)
+    return removed
 
 
 def failing_unless(are_stored: str, table: str) -> str:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from queues.database import dialects
 from queues.database.dialect import Statement
+from queues.database.left_out import remove_all
 from queues.database.tables.receive import receive_blocks, receive_headers
 from queues.positions import Header, Position
 from queues.receive import log_blocks
@@ -129,11 +130,11 @@ def forget_after(connection: Connection, queue_id: int, seq: int, applied_seq: i
     *applied_seq* is the subscriber's progress.
     """
     own = receive_headers.c.queue_id == queue_id, receive_headers.c.seq > seq
-    connection.execute(delete(receive_headers).where(*own))
+    remove_all(connection, receive_headers, *own)
     return log_blocks.cut_after(connection, queue_id, seq, applied_seq)
 
 
 def clear_log(connection: Connection, queue_id: int) -> None:
     """Delete all log entries and headers: a snapshot replaces them."""
-    connection.execute(delete(receive_headers).where(receive_headers.c.queue_id == queue_id))
+    remove_all(connection, receive_headers, receive_headers.c.queue_id == queue_id)
     log_blocks.clear(connection, queue_id)
