@@ -1,0 +1,144 @@
+"""A change of the log's records that a trigger of others leaves out fails the step, so nothing is lost in silence."""
+
+import pytest
+from sqlalchemy import Engine, text
+
+from queues.database import leases, servers
+from queues.database.transactions import writing
+from queues.errors import SetupError
+from queues.positions import Tick
+from queues.send_log.branches import begin_branch, void_restored
+from queues.send_log.port import Retention
+from queues.send_log.ring.log_base import BaseBranch, LogBase, begin_from
+from queues.send_log.ring.member_trim import note_losses
+from queues.send_log.ring.tick_contents import LogEnd
+from tests.discovery.members import claim, register
+from tests.left_out import rows_left_out
+from tests.queues.reading import Reader
+from tests.queues.send_log.transmitting import LIMA, TOKYO, acknowledge, transmit
+
+LOST = Retention(seconds=0)
+ON_SQLITE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+ON_POSTGRESQL = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+
+
+def leaves_out(table: str) -> str:
+    return f"left rows out of {table}: drop it, or let the trigger fire AFTER"
+
+
+@pytest.mark.parametrize(
+    ("table", "on", "when"),
+    [
+        ("lrq_sessions", "UPDATE", "NEW.lost_seq = 2 AND NEW.destination = 'lima'"),
+        ("lrq_strangers", "INSERT", "NEW.destination = 'quito'"),
+        ("lrq_log_head", "UPDATE", "NEW.trimmed_seq = 2"),
+    ],
+)
+def test_a_trim_whose_losses_are_not_recorded_keeps_the_entries(
+    site: Engine, reader: Reader, table: str, on: str, when: str
+) -> None:
+    """Otherwise a session would go on behind its losses, and the site would lack entries without a word."""
+    transmit(site, b"1", b"2", to=("tokyo", "lima", "quito"))
+    reader.drain()
+    acknowledge(site, "tokyo", 0)
+    acknowledge(site, "lima", 0)
+    assert reader.rotate()
+    with rows_left_out(site, table, when, on=on), pytest.raises(SetupError, match=leaves_out(table)):
+        reader.trim(LOST)
+    assert reader.trim(LOST).laggards == (TOKYO, LIMA)
+    with site.connect() as connection:
+        assert connection.execute(text("SELECT min(lost_seq) FROM lrq_sessions")).scalar_one() == 2
+
+
+@ON_SQLITE
+def test_a_trim_that_cannot_empty_a_segment_ends(site: Engine, reader: Reader) -> None:
+    """Otherwise it would trim the same segment for ever. PostgreSQL empties segments without firing such triggers."""
+    transmit(site, b"1")
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    assert reader.rotate()
+    table = "lrq_log_entries_0"
+    with rows_left_out(site, table, on="DELETE"), pytest.raises(SetupError, match=leaves_out(table)):
+        reader.trim()
+    assert reader.trim().emptied_segments == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "when"),
+    [("lrq_tag_sets", "NEW.client = 'policy'"), ("lrq_tag_set_members", "NEW.destination = 'lima'")],
+)
+def test_no_tick_is_taken_whose_destinations_are_not_recorded(
+    site: Engine, reader: Reader, table: str, when: str
+) -> None:
+    """Otherwise the readers of the tick would find no entry for these sites."""
+    transmit(site, b"1", to=("tokyo", "lima"))
+    with rows_left_out(site, table, when), pytest.raises(SetupError, match=leaves_out(table)):
+        reader.drain()
+    assert [row.payload for row in reader.drain()] == [b"1"]
+    assert len(reader.log.read(LIMA, [reader.groups[0].tick])[0]) == 1
+
+
+def test_no_generation_is_given_twice(site: Engine, lease: leases.Lease) -> None:
+    told = pytest.raises(SetupError, match=leaves_out("lrq_generations"))
+    with rows_left_out(site, "lrq_generations", on="UPDATE"), told:
+        leases.acquire(site, "server", "me", ttl=60)
+    again = leases.acquire(site, "server", "me", ttl=60)
+    assert again is not None
+    assert again.generation > lease.generation
+
+
+def test_a_new_branch_gives_all_ranges_new_generations_or_none(site: Engine) -> None:
+    register(site, "a")
+    claim(site, "a", 0)
+    before = servers.look(site).ranges
+    told = pytest.raises(SetupError, match=leaves_out("lrq_ranges"))
+    with rows_left_out(site, "lrq_ranges", "OLD.number = 1", on="UPDATE"), told, writing(site) as connection:
+        servers.renumber(connection)
+    assert servers.look(site).ranges == before
+
+
+@ON_SQLITE
+def test_the_file_of_a_member_notes_all_losses(site: Engine) -> None:
+    acknowledge(site, "tokyo", 0)
+    told = pytest.raises(SetupError, match=leaves_out("lrq_sessions"))
+    with rows_left_out(site, "lrq_sessions", on="UPDATE"), told, writing(site) as connection:
+        note_losses(connection, {TOKYO: 3}, 3)
+
+
+def test_a_branch_begins_with_its_name_at_the_site_or_not_at_all(site: Engine) -> None:
+    told = pytest.raises(SetupError, match=leaves_out("lrq_site"))
+    with rows_left_out(site, "lrq_site", on="UPDATE"), told, writing(site) as connection:
+        begin_branch(connection, 2, 0, "another cluster", "")
+
+
+@ON_POSTGRESQL
+@pytest.mark.parametrize(
+    ("table", "on"),
+    [
+        ("lrq_sessions", "UPDATE"),
+        ("lrq_log_head", "UPDATE"),
+        ("lrq_ticks", "DELETE"),
+        ("lrq_log_entries", "DELETE"),
+        ("lrq_log_commits", "DELETE"),
+    ],
+)
+def test_a_restored_log_is_void_for_all_sessions(site: Engine, reader: Reader, table: str, on: str) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    with site.begin() as connection:
+        for of_transactions in ("lrq_log_entries", "lrq_log_commits"):
+            connection.execute(text(f"UPDATE {of_transactions} SET xid = {2**40}"))
+    told = pytest.raises(SetupError, match=leaves_out(table))
+    with rows_left_out(site, table, on=on), told, writing(site, snapshot=True) as connection:
+        void_restored(connection, reader.lease, "b2", reader.last, 1)
+
+
+@ON_SQLITE
+def test_the_log_of_a_member_begins_behind_the_losses_of_all_sessions(site: Engine) -> None:
+    acknowledge(site, "tokyo", 0)
+    end = LogEnd(1, Tick(1, 1, "b", 0, 3, 0, is_large=False, mark="id/3", created_us=0))
+    base = LogBase(end, [BaseBranch(1, 1, "b", 0)], [])
+    told = pytest.raises(SetupError, match=leaves_out("lrq_sessions"))
+    with rows_left_out(site, "lrq_sessions", on="UPDATE"), told, writing(site) as connection:
+        begin_from(connection, base)
