@@ -1,17 +1,27 @@
 """A change of the log's records that a trigger of others leaves out fails the step, so nothing is lost in silence."""
 
+from collections.abc import Sequence
+from contextlib import closing
+
 import pytest
 from sqlalchemy import Engine, text
 
+from queues.clock import now_us
 from queues.database import leases, servers
 from queues.database.transactions import writing
+from queues.destinations import destination_set
 from queues.errors import SetupError
 from queues.positions import Tick
 from queues.send_log.branches import begin_branch, void_restored
+from queues.send_log.epochs import store_epoch
+from queues.send_log.opening import open_store
+from queues.send_log.outbox import NewEntry
 from queues.send_log.port import Retention
+from queues.send_log.producers import ProducerKey, Production, RequestVerdict, Store
 from queues.send_log.ring.log_base import BaseBranch, LogBase, begin_from
 from queues.send_log.ring.member_trim import note_losses
 from queues.send_log.ring.tick_contents import LogEnd
+from queues.send_log.staging import Epoch, PartStaging, StagedPart
 from tests.discovery.members import claim, register
 from tests.left_out import rows_left_out
 from tests.queues.reading import Reader
@@ -142,3 +152,69 @@ def test_the_log_of_a_member_begins_behind_the_losses_of_all_sessions(site: Engi
     told = pytest.raises(SetupError, match=leaves_out("lrq_sessions"))
     with rows_left_out(site, "lrq_sessions", on="UPDATE"), told, writing(site) as connection:
         begin_from(connection, base)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["one producer", "several producers"])
+def test_no_request_is_stored_without_its_number(site: Engine, reader: Reader, together: bool) -> None:
+    """Otherwise a request that is repeated for a lost answer would be stored twice."""
+    producers = ["p", "q"] if together else ["p"]
+    first, second = ([production(sequence, each) for each in producers] for sequence in (1, 2))
+    with closing(open_store(site)) as store:
+        store.store(first, now_us())
+        with rows_left_out(site, "lrq_producers", on="UPDATE"):
+            assert_refused(store, second)
+        assert {each.verdict for each in store.store(second, now_us())} == {RequestVerdict.STORED}
+    assert sorted(row.payload for row in reader.drain()) == sorted([b"1", b"2"] * len(producers))
+
+
+def test_no_first_request_is_stored_without_its_number(site: Engine, reader: Reader) -> None:
+    asked = [production(1, "p"), production(1, "q")]
+    with closing(open_store(site)) as store, rows_left_out(site, "lrq_producers"):
+        assert_refused(store, asked)
+    assert reader.drain() == []
+
+
+def production(sequence: int, producer: str) -> Production:
+    entry = NewEntry(b"%d" % sequence, destination_set(TOKYO.client, ["tokyo"]))
+    return Production(ProducerKey(TOKYO.client, producer), sequence, [entry])
+
+
+def assert_refused(store: Store, asked: Sequence[Production]) -> None:
+    """Require that each request is refused with the name of the table, or all by an error."""
+    try:
+        reasons = [each.reason for each in store.store(asked, now_us()) if each.verdict is RequestVerdict.REFUSED]
+    except SetupError as error:
+        reasons = [str(error)] * len(asked)
+    assert len([each for each in reasons if leaves_out("lrq_producers") in each]) == len(asked)
+
+
+@pytest.mark.parametrize("on", ["INSERT", "UPDATE"])
+def test_an_epoch_whose_number_is_left_out_does_not_count_as_stored(site: Engine, reader: Reader, on: str) -> None:
+    """Otherwise Spark would go on, and the entries of the epoch would be lost."""
+    if on == "UPDATE":
+        assert store_epoch(site, EPOCH, [staged(site, EPOCH)])
+    following = EPOCH._replace(sequence=2)
+    part = staged(site, following)
+    with rows_left_out(site, "lrq_producers", on=on), pytest.raises(SetupError, match=leaves_out("lrq_producers")):
+        store_epoch(site, following, [part])
+    assert store_epoch(site, following, [part])
+    assert not store_epoch(site, following, [part]), "the same epoch again"
+    assert [row.payload for row in reader.drain()] == [b"1"] * (1 if on == "INSERT" else 2)
+
+
+@pytest.mark.parametrize("table", ["lrq_log_staged_blocks", "lrq_log_staging"])
+def test_staged_rows_that_stay_are_not_moved_twice(site: Engine, reader: Reader, table: str) -> None:
+    part = staged(site, EPOCH)
+    with rows_left_out(site, table, on="DELETE"), pytest.raises(SetupError, match=leaves_out(table)):
+        store_epoch(site, EPOCH, [part], rows_per_transaction=1)
+    store_epoch(site, EPOCH, [part], rows_per_transaction=1)
+    assert [row.payload for row in reader.drain()] == [b"1"]
+
+
+EPOCH = Epoch(TOKYO.client, "job", 1)
+
+
+def staged(site: Engine, epoch: Epoch) -> StagedPart:
+    part = PartStaging(site, epoch)
+    part.add(NewEntry(b"1", destination_set(TOKYO.client, ["tokyo"])))
+    return part.finish()
