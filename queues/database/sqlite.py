@@ -215,8 +215,8 @@ class SqliteDialect(SqliteCuts):
     def migrating(self, connection: Connection, schema: str | None = None) -> Iterator[None]:
         """Hold the write lock; begin the transaction that Python's driver begins only before the first write of a row.
 
-        Without such a transaction each change of the schema would commit at once. A driver that always begins one, as
-        with `autocommit=False`, begins it without the lock: a read would come first, and then the lock could not wait.
+        Without such a transaction each change of the schema would commit at once. With `autocommit=False`
+        the driver begins one without the lock. A read would come first there, and then the lock could not wait.
         """
         if schema is not None:
             raise ConfigurationError("SQLite has no schemas: remove `schema`")

@@ -1,6 +1,6 @@
 """The sink's lock on the subscriber's marks while a queue goes back. All functions work in the caller's transaction.
 
-They raise `SetupError` if a trigger of others leaves a change out: the subscriber would not undo lost entries.
+A change that a trigger of others leaves out raises `SetupError`: the subscriber would not undo lost entries.
 """
 
 from typing import NamedTuple

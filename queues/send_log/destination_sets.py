@@ -177,7 +177,10 @@ def _owed(connection: Connection, numbers: Sequence[int]) -> dict[int, tuple[Sit
 
 
 def add_members(connection: Connection, client: str, number: int, names: Collection[SiteId]) -> None:
-    """Record the members of a set; raise `SetupError` if a trigger of others leaves one out: it would get no entry."""
+    """Record the members of a set.
+
+    Raises `SetupError` if a trigger of others leaves out a member, which would get no entries.
+    """
     rows = [(client, name, number) for name in names]
     dialects.of(connection).bulk_insert(connection, tag_set_members, ("client", "destination", "tag_set"), rows)
 

@@ -46,7 +46,7 @@ def record_stranger(connection: Connection, key: SessionKey) -> None:
 
 
 def _add(connection: Connection, keys: Sequence[SessionKey]) -> None:
-    # The bulk insertion fails if a trigger of others leaves out a row: a later session would not know its losses.
+    # Fails if a trigger of others leaves out a row: a later session would not know its losses.
     dialects.of(connection).bulk_insert(connection, strangers, SessionKey._fields, keys)
 
 

@@ -186,7 +186,7 @@ def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | 
 def _overtaken(connection: Connection, request: Production, created_us: int) -> StoreOutcome:
     """Try a request again: another server has stored the request before this one meanwhile.
 
-    If two tries find the same row, no other server has moved it: a trigger of others leaves out the change.
+    If two tries find the same row, no other server has moved it. Then a trigger of others leaves out the change.
     """
     before: Sequence[object] | None = None
     for _ in range(_ATTEMPTS):

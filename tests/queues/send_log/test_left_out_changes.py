@@ -1,4 +1,4 @@
-"""A change of the log's records that a trigger of others leaves out fails the step, so nothing is lost in silence."""
+"""A trigger of others leaves out changes of the log's records. Then the step fails, and no entry is lost in silence."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -86,6 +86,16 @@ def test_no_tick_is_taken_whose_destinations_are_not_recorded(
         reader.drain()
     assert [row.payload for row in reader.drain()] == [b"1"]
     assert len(reader.log.read(LIMA, [reader.groups[0].tick])[0]) == 1
+
+
+@ON_SQLITE
+def test_no_entry_is_transmitted_without_an_id(site: Engine, reader: Reader) -> None:
+    with rows_left_out(site, "lrq_log_head", on="UPDATE"):
+        with pytest.raises(SetupError, match=leaves_out("lrq_log_head")):
+            transmit(site, b"1")
+        with closing(open_store(site)) as store, pytest.raises(SetupError, match=leaves_out("lrq_log_head")):
+            store.store([production(1, "p")], now_us())
+    assert reader.drain() == []
 
 
 def test_no_generation_is_given_twice(site: Engine, lease: leases.Lease) -> None:
