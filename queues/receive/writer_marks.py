@@ -11,7 +11,7 @@ from queues.database import dialects
 from queues.database.dialect import Dialect, Executed, Statement
 from queues.database.left_out import require_stored, telling
 from queues.database.tables.consumers import consumers
-from queues.database.tables.receive import receive_marks, receive_queues
+from queues.database.tables.receive import receive_headers, receive_marks, receive_queues
 from queues.database.transactions import own_errors
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
@@ -129,8 +129,9 @@ class LockedMarks:
         saving = SAVING[dialects.of(connection)], {"of_queue": before.queue_id, "seen": before.version, **new_values}
         tells = wakeups.brings_work(before.marks, marks)
         waking = wakeups.notifying(connection, before.queue_id, tells=tells)
-        with telling(receive_marks.name):
+        with telling(receive_marks.name), telling(receive_headers.name):
             answers = entries.append(connection, before.queue_id, new, then=[*changes, saving, *waking], last=last)
+        entries.require_added(connection, changes, answers)
         require_stored(receive_marks.name, len(answers[len(changes)]), 1)
         return LockedMarks(replaced(before, marks, before.applied_seq, before.applied_bytes))
 

@@ -32,7 +32,10 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize(("table", "on"), [("lrq_receive_blocks", "INSERT"), ("lrq_receive_marks", "UPDATE")])
+TABLES = [("lrq_receive_blocks", "INSERT"), ("lrq_receive_headers", "INSERT"), ("lrq_receive_marks", "UPDATE")]
+
+
+@pytest.mark.parametrize(("table", "on"), TABLES)
 @pytest.mark.parametrize("frames", [[FIRST], *([FIRST, later] for later in LATER.values())], ids=["first", *LATER])
 def test_entries_that_a_trigger_leaves_out_are_refused_and_come_once_it_is_gone(
     engine: Engine, contents: Contents, frames: Sequence[pb.Frame], table: str, on: str
