@@ -10,7 +10,7 @@ from queues.clock import now_us
 from queues.database import leases, servers
 from queues.database.transactions import writing
 from queues.destinations import destination_set
-from queues.errors import SetupError
+from queues.errors import SetupError, StoreUnavailableError
 from queues.positions import Tick
 from queues.send_log.branches import begin_branch, void_restored
 from queues.send_log.epochs import store_epoch
@@ -96,6 +96,13 @@ def test_no_entry_is_transmitted_without_an_id(site: Engine, reader: Reader) -> 
         with closing(open_store(site)) as store, pytest.raises(SetupError, match=leaves_out("lrq_log_head")):
             store.store([production(1, "p")], now_us())
     assert reader.drain() == []
+
+
+def test_a_renewal_that_is_left_out_is_no_takeover(site: Engine, lease: leases.Lease) -> None:
+    told = pytest.raises(StoreUnavailableError, match=leaves_out("lrq_leases"))
+    with rows_left_out(site, "lrq_leases", on="UPDATE"), told:
+        leases.renew(site, lease, ttl=60)
+    leases.renew(site, lease, ttl=60)
 
 
 def test_no_generation_is_given_twice(site: Engine, lease: leases.Lease) -> None:
