@@ -8,24 +8,29 @@ from sqlalchemy import Engine, text
 
 from queues.clock import now_us
 from queues.database import leases, servers
-from queues.database.transactions import writing
+from queues.database.transactions import reading, writing
 from queues.destinations import destination_set
 from queues.errors import SetupError, StoreUnavailableError
 from queues.positions import Tick
 from queues.send_log.branches import begin_branch, void_restored
 from queues.send_log.epochs import store_epoch
+from queues.send_log.links import set_wish, unclaimed
 from queues.send_log.opening import open_store
 from queues.send_log.outbox import NewEntry
 from queues.send_log.port import Retention
+from queues.send_log.postgresql import unordered
 from queues.send_log.producers import ProducerKey, Production, RequestVerdict, Store
 from queues.send_log.ring.log_base import BaseBranch, LogBase, begin_from
+from queues.send_log.ring.member_rows import MemberRow, write_member, write_promise
 from queues.send_log.ring.member_trim import note_losses
 from queues.send_log.ring.tick_contents import LogEnd
 from queues.send_log.staging import Epoch, PartStaging, StagedPart
+from queues.states import LinkWish
 from tests.discovery.members import claim, register
 from tests.left_out import rows_left_out
 from tests.queues.reading import Reader
 from tests.queues.send_log.transmitting import LIMA, TOKYO, acknowledge, transmit
+from tests.queues.unordered import trigger_off
 
 LOST = Retention(seconds=0)
 ON_SQLITE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -235,3 +240,32 @@ def staged(site: Engine, epoch: Epoch) -> StagedPart:
     part = PartStaging(site, epoch)
     part.add(NewEntry(b"1", destination_set(TOKYO.client, ["tokyo"])))
     return part.finish()
+
+
+@ON_SQLITE
+def test_a_member_of_a_ring_gives_no_promise_that_its_file_lacks(site: Engine) -> None:
+    told = pytest.raises(SetupError, match=leaves_out("lrq_ring_member"))
+    with writing(site) as connection:
+        write_member(connection, MemberRow(token=1, rank=0, promised=1, step=1, step_before=0), [])
+    with rows_left_out(site, "lrq_ring_member", on="UPDATE"), told, writing(site) as connection:
+        write_promise(connection, 2)
+
+
+def test_an_end_of_a_link_that_senders_would_not_hear_of_is_refused(site: Engine) -> None:
+    told = pytest.raises(SetupError, match=leaves_out("lrq_link_changes"))
+    with rows_left_out(site, "lrq_link_changes", on="UPDATE"), told, writing(site) as connection:
+        set_wish(connection, [TOKYO], LinkWish.ENDED)
+    with reading(site) as connection:
+        assert unclaimed(connection) == frozenset()
+
+
+@ON_POSTGRESQL
+def test_entries_without_a_place_stay_if_a_trigger_leaves_out_their_copies(site: Engine, reader: Reader) -> None:
+    with trigger_off(site):
+        transmit(site, b"1")
+    told = pytest.raises(SetupError, match=leaves_out("lrq_log_entries"))
+    with rows_left_out(site, "lrq_log_entries"), told, writing(site) as connection:
+        unordered.send(connection)
+    with writing(site) as connection:
+        assert unordered.send(connection) == 1
+    assert [row.payload for row in reader.drain()] == [b"1"]
