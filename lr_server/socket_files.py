@@ -9,7 +9,10 @@ _Identity = tuple[int, int] | None
 
 
 class SocketFiles:
-    """Tells of a removed file: open connections go on, and no further one comes."""
+    """Tells of a removed file: open connections go on, and no further one comes.
+
+    A server that stops may remove the file of a later one, even before the first look of that one.
+    """
 
     def __init__(self, endpoints: Sequence[str]) -> None:
         """Remember the files of *endpoints*, where the server listens now."""
@@ -19,7 +22,7 @@ class SocketFiles:
     @property
     def trouble(self) -> str:
         """The sentence for the first file that is not the one of before; empty if all are."""
-        lost = next((path for path, made in self._made.items() if _identity(path) != made), None)
+        lost = next((path for path, made in self._made.items() if made is None or _identity(path) != made), None)
         if lost is None:
             return ""
         return (

@@ -8,18 +8,18 @@ from sqlalchemy import Engine
 
 _POSTGRESQL: Final = (
     "CREATE FUNCTION careless() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
-    "CREATE TRIGGER careless BEFORE INSERT ON {} FOR EACH ROW WHEN ({}) EXECUTE FUNCTION careless()",
+    "CREATE TRIGGER careless BEFORE {} ON {} FOR EACH ROW WHEN ({}) EXECUTE FUNCTION careless()",
 )
-_SQLITE: Final = ("CREATE TRIGGER careless BEFORE INSERT ON {} WHEN {} BEGIN SELECT RAISE(IGNORE); END",)
+_SQLITE: Final = ("CREATE TRIGGER careless BEFORE {} ON {} WHEN {} BEGIN SELECT RAISE(IGNORE); END",)
 
 
 @contextmanager
-def rows_left_out(engine: Engine, table: str, when: str = "true") -> Iterator[None]:
-    """Leave out the new rows of *table* for which *when*, a condition of SQL, holds."""
+def rows_left_out(engine: Engine, table: str, when: str = "true", *, on: str = "INSERT") -> Iterator[None]:
+    """Leave out the new rows of *table* for which *when*, a condition of SQL, holds; or the changes of *on*."""
     is_sqlite = engine.dialect.name == "sqlite"
     with engine.begin() as connection:
         for statement in _SQLITE if is_sqlite else _POSTGRESQL:
-            connection.exec_driver_sql(statement.format(table, when))
+            connection.exec_driver_sql(statement.format(on, table, when))
     try:
         yield
     finally:

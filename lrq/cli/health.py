@@ -32,20 +32,23 @@ _UNREMARKABLE = (
 )  # fmt: skip
 #: In this time another server has taken over a lease that has ended, in microseconds.
 _TAKEN_OVER_US: Final = 10_000_000
+#: The cure on a full disk, in place of a start.
+_UNTOLD: Final = ", or has the room to tell so: free some space first"
 #: Such a session gets no new entries.
 _OVER = (SessionState.DRAINING, SessionState.FINISHED, SessionState.INACTIVE)
 
 
-def troubles(status: SiteStatus) -> list[str]:
+def troubles(status: SiteStatus, *, is_full: bool = False) -> list[str]:
     """Return one sentence for each trouble; an empty list means that all is well.
 
+    *is_full*: the disk of the database lacks room, so servers and subscribers may work and be unable to say so.
     A member of a ring that does not lead knows nothing of the sessions now: the leader tells of them.
     """
     if status.is_other_member:
         return []
     return [
         *_standbys(status),
-        *_server(status),
+        *_server(status, is_full=is_full),
         *_topology(status),
         *dict.fromkeys(each.sink_trouble for each in status.living if each.sink_trouble),
         *_replicas(status),
@@ -58,7 +61,7 @@ def troubles(status: SiteStatus) -> list[str]:
         *_sessions(status),
         *_unprovided(status),
         *_snapshots(status),
-        *_queues(status),
+        *_queues(status, is_full=is_full),
     ]
 
 
@@ -84,7 +87,7 @@ def _standbys(status: SiteStatus) -> Iterator[str]:
         yield status.standbys.why_commits_wait
 
 
-def _server(status: SiteStatus) -> Iterator[str]:
+def _server(status: SiteStatus, *, is_full: bool) -> Iterator[str]:
     owner = status.server_owner
     if server_is_alive(status):
         # The next server takes the lease of a dead one within seconds.
@@ -94,10 +97,10 @@ def _server(status: SiteStatus) -> Iterator[str]:
             yield f"no server has renewed the lease of the sequencer for {silent}: the logs of the servers tell why"
         return
     if any(session.lag.entries for session in status.sessions) or status.log.waiting:
-        yield f"no server works for this site, though it owes entries: {SERVE}"
+        yield f"no server works for this site, though it owes entries{_UNTOLD if is_full else f': {SERVE}'}"
     elif owner is not None and owner.lapsed_us is not None:
         silent = duration(max(status.at_us - owner.lapsed_us, 0) / 1_000_000)
-        yield f"the last server was gone without a stop {silent} ago: {SERVE}"
+        yield f"the last server was gone without a stop {silent} ago{_UNTOLD if is_full else f': {SERVE}'}"
 
 
 def _topology(status: SiteStatus) -> Iterator[str]:
@@ -224,12 +227,13 @@ def _unapplied(session: SessionStatus) -> str:
     )
 
 
-def _waiting(queue: ReceiveQueueStatus) -> Iterator[str]:
+def _waiting(queue: ReceiveQueueStatus, *, is_full: bool) -> Iterator[str]:
     """Yield the trouble of a queue whose content is due or can be applied by no subscriber."""
     left = plural(queue.outstanding, "entry", "entries") + " or more" * queue.more
     holds = left if queue.outstanding else "a snapshot"
     if not queue.subscribed:
-        yield f"{queue.name} holds {holds}, and no subscriber of {queue.client} works here: start one"
+        cure = _UNTOLD if is_full else ": start one"
+        yield f"{queue.name} holds {holds}, and no subscriber of {queue.client} works here{cure}"
     elif queue.oldest_seconds > STALL_SECONDS:
         yield f"{queue.name} holds {holds}, the oldest for {duration(queue.oldest_seconds)}: its subscriber is too slow"
 
@@ -278,14 +282,14 @@ def _since(failure: FailureStatus, at_us: int) -> str:
     return f" for {duration(max(at_us - failure.first_us, 0) / 1_000_000)}" if failure.first_us else ""
 
 
-def _queues(status: SiteStatus) -> Iterator[str]:
+def _queues(status: SiteStatus, *, is_full: bool) -> Iterator[str]:
     for queue in status.receive_queues:
         if queue.failure:
             tries = plural(queue.failure.tries, "time")
             since = _since(queue.failure, status.at_us)
             yield f"{queue.name} is blocked{since}, refused {tries}: {queue.failure.error}"
         elif queue.outstanding or queue.snapshot_waits:
-            yield from _waiting(queue)
+            yield from _waiting(queue, is_full=is_full)
         if queue.parked:
             parked = plural(queue.parked, "parked entry", "parked entries")
             yield f"{queue.name} has {parked}: see `lrq park list`"

@@ -62,7 +62,7 @@ class Statements(Protocol):
     ) -> list[Sequence[tuple[Any, ...]]]:
         """Insert at least one row, given as the values of each column.
 
-        Carry out *first* before the insertion and *then* after it, as `run_all` does. Return the rows of *first*.
+        Carry out *first* before the insertion and *then* after it, as `run_all` does. Return the rows of both.
         """
         ...
 

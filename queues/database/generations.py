@@ -4,6 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection, case, func, insert, select, update
 
+from queues.database.left_out import require_none
 from queues.database.tables.servers import generations, leases, ranges
 
 #: The lease whose owner takes ticks and trims: the sequencer of the site.
@@ -31,6 +32,7 @@ def advance(connection: Connection, count: int = 1) -> int:
     """
     moved = connection.execute(update(generations).values(generation=_NEWEST + count))
     if not moved.rowcount:
+        require_none(connection, generations)
         connection.execute(insert(generations).values(one=1, generation=0, ranges=0))
         connection.execute(update(generations).values(generation=_NEWEST + count))
     return int(connection.execute(select(_COUNTED)).scalar_one()) - count + 1

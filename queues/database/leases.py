@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, Update, bindparam, exc, insert, selec
 
 from queues.database import dialects, generations
 from queues.database.dialect import Dialect, Executed, Statement
+from queues.database.left_out import left_out
 from queues.database.tables.servers import leases
 from queues.database.transactions import mapped_errors, reading, writing_briefly
 from queues.errors import OwnershipLostError, StoreUnavailableError
@@ -85,12 +86,17 @@ def _take(connection: Connection, name: str, owner: str, ttl_us: int) -> int | N
 
 
 def renew(engine: Engine, lease: Lease, ttl: float) -> None:
-    """Extend *lease* to *ttl* seconds from now; raise `OwnershipLostError` if a later acquisition exists."""
+    """Extend *lease* to *ttl* seconds from now; raise `OwnershipLostError` if a later acquisition exists.
+
+    Raises `StoreUnavailableError` if a trigger of others leaves out the renewal.
+    """
     with writing_briefly(engine) as connection:
         values = {"lease": lease.name, "held": lease.generation, "term": int(ttl * 1_000_000)}
         renewed = connection.execute(_RENEWAL[dialects.of(connection)], values)
         if not renewed.rowcount:
             current = connection.execute(_GENERATION, {"name": lease.name}).scalar()
+            if current == lease.generation:
+                raise StoreUnavailableError(left_out(leases.name))
             raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
     _end_older(engine, lease, ttl)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from sqlalchemy import exc
+from sqlalchemy import ColumnElement, Connection, Table, delete, exc, literal, select
 
 from queues.errors import SetupError
 
@@ -25,6 +25,19 @@ def require_stored(table: str, stored: int, given: int) -> None:
     """Raise `SetupError` unless all *given* rows are *stored* in *table*."""
     if stored != given:
         raise SetupError(left_out(table))
+
+
+def require_none(connection: Connection, table: Table, *where: ColumnElement[bool]) -> None:
+    """Raise `SetupError` if a row of *table* is still *where* a change has left none."""
+    if connection.execute(select(literal(1)).select_from(table).where(*where).limit(1)).first() is not None:
+        raise SetupError(left_out(table.name))
+
+
+def remove_all(connection: Connection, table: Table, *where: ColumnElement[bool]) -> int:
+    """Delete all rows of *table* that are *where*, and return their number; raise `SetupError` if any is left."""
+    removed = connection.execute(delete(table).where(*where)).rowcount
+    require_none(connection, table, *where)
+    return removed
 
 
 def failing_unless(are_stored: str, table: str) -> str:

@@ -26,6 +26,7 @@ from sqlalchemy import (
 from queues.database import dialects, generations
 from queues.database.dialect import Dialect
 from queues.database.generations import SITE_LEASE
+from queues.database.left_out import require_stored
 from queues.database.tables.servers import generations as counter
 from queues.database.tables.servers import leases, ranges, servers
 from queues.database.tables.site import site
@@ -186,7 +187,8 @@ def renumber(connection: Connection) -> None:
     count = int(connection.execute(select(func.count()).select_from(ranges)).scalar_one())
     if count:
         first = generations.advance(connection, count)
-        connection.execute(update(ranges).values(generation=literal(first, BigInteger) + ranges.c.number))
+        renewed = connection.execute(update(ranges).values(generation=literal(first, BigInteger) + ranges.c.number))
+        require_stored(ranges.name, renewed.rowcount, count)
 
 
 def release(engine: Engine, held: Iterable[Lease]) -> None:

@@ -38,6 +38,7 @@ from queues.database.sqlite_cuts import SqliteCuts
 from queues.database.sqlite_locks import (
     BEGIN_IMMEDIATE,
     TAKE_WRITE_LOCK,
+    TAKE_WRITE_LOCK_ALONE,
     WAL,
     begin,
     enter_wal,
@@ -85,8 +86,7 @@ class SqliteDialect(SqliteCuts):
         """Insert rows with the driver's `executemany`."""
         answers = self.run_all(connection, first)
         self.bulk_insert(connection, table, list(columns), zip(*columns.values(), strict=True))
-        self.run_all(connection, then, last=last)
-        return answers
+        return [*answers, *self.run_all(connection, then, last=last)]
 
     def is_at_once(self, rows: int, size: int) -> bool:  # noqa: ARG002 - there are no messages
         """Return False: SQLite sends no messages."""
@@ -215,12 +215,14 @@ class SqliteDialect(SqliteCuts):
     def migrating(self, connection: Connection, schema: str | None = None) -> Iterator[None]:
         """Hold the write lock; begin the transaction that Python's driver begins only before the first write of a row.
 
-        Without such a transaction each change of the schema would commit at once.
+        Without such a transaction each change of the schema would commit at once. With `autocommit=False`
+        the driver begins one without the lock. A read would come first there, and then the lock could not wait.
         """
         if schema is not None:
             raise ConfigurationError("SQLite has no schemas: remove `schema`")
-        if not in_transaction(connection.connection):
-            connection.exec_driver_sql(BEGIN_IMMEDIATE)
+        alone = TAKE_WRITE_LOCK_ALONE if in_transaction(connection.connection) else [BEGIN_IMMEDIATE]
+        for statement in alone:
+            connection.exec_driver_sql(statement)
         yield
 
     def drop_schema(self, connection: Connection, schema: str) -> None:

@@ -23,6 +23,9 @@ BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
 #: a read could fail at once, because the busy timeout does not apply there.
 TAKE_WRITE_LOCK: Final = text("UPDATE lrq_site SET site_id = site_id WHERE one IS NULL")
 
+#: Takes the write lock in a transaction that has not read yet, also before the first migration. Nothing is left.
+TAKE_WRITE_LOCK_ALONE: Final = "CREATE TABLE lrq_write_lock (one)", "DROP TABLE lrq_write_lock"
+
 
 def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     """Set WAL, a busy timeout and durable commits for a new connection."""

@@ -1,12 +1,13 @@
 """The blocks and headers that a sink adds to a receive queue; all functions work in the caller's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Integer, bindparam, case, cast, delete, exists, func, insert, select
 
 from queues.database import dialects
-from queues.database.dialect import Statement
+from queues.database.dialect import Dialect, Executed, Statement
+from queues.database.left_out import left_out, remove_all, require_stored
 from queues.database.tables.receive import receive_blocks, receive_headers
 from queues.positions import Header, Position
 from queues.receive import log_blocks
@@ -32,11 +33,11 @@ def append(
 ) -> list[Sequence[tuple[Any, ...]]]:
     """Execute *first*, add *blocks*, and execute *then*; *last*: the transaction has no further statement.
 
-    Return the result rows of the statements in *first*.
+    Return the result rows of the statements in *first* and *then*.
     """
     dialect = dialects.of(connection)
     if not blocks.end_seq:
-        return dialect.run_all(connection, [*first, *then], last=last)[: len(first)]
+        return dialect.run_all(connection, [*first, *then], last=last)
     columns: dict[str, Sequence[object]] = {"queue_id": [queue_id] * len(blocks.end_seq), **blocks._asdict()}
     return dialect.bulk_insert_columns(connection, receive_blocks, columns, then, first=first, last=last)
 
@@ -63,7 +64,8 @@ def add_headers(
         rows = [(queue_id, *header) for header in headers[-KEPT_HEADERS:]]
         dialects.of(connection).bulk_insert(connection, receive_headers, ("queue_id", *Header._fields), rows)
         return _pruning(connection, queue_id, (), pruned_seq)
-    added = [(ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
+    adding = ADD_HEADER[dialects.of(connection)]
+    added = [(adding, header_values(queue_id, header)) for header in headers]
     # Pruning once in `_PRUNE_EVERY` versions is cheaper than a statement in every batch.
     if version % _PRUNE_EVERY:
         return AddedHeaders(added, pruned_seq)
@@ -79,8 +81,38 @@ def _pruning(connection: Connection, queue_id: int, first: Sequence[Statement], 
     return AddedHeaders([*first, (_PRUNE_HEADERS, pruned)], int(oldest_kept))
 
 
-#: Inserts one header; `add_headers` returns it before all other statements.
-ADD_HEADER: Final = insert(receive_headers)
+def header_values(queue_id: int, header: Header) -> dict[str, object]:
+    """Return the values of `ADD_HEADER`."""
+    return {"header_queue_id": queue_id, **{f"header_{name}": value for name, value in header._asdict().items()}}
+
+
+_ADDED: Final = (
+    insert(receive_headers)
+    .from_select(
+        [*receive_headers.c],
+        select(*(cast(bindparam(f"header_{each.name}", type_=each.type), each.type) for each in receive_headers.c)),
+    )
+    .returning(receive_headers.c.seq)
+)
+_IS_ADDED: Final = exists(select(_ADDED.cte("added").c.seq))
+#: Inserts one header; `add_headers` returns it before all other statements. Returns a row if nothing is left out:
+#: without a header the source could not go on from there. PostgreSQL's statement fails by itself.
+ADD_HEADER: Final[Mapping[Dialect, Executed]] = {
+    dialects.SQLITE: _ADDED,
+    dialects.POSTGRESQL: select(cast(case((_IS_ADDED, "1"), else_=left_out(receive_headers.name)), Integer)),
+}
+
+
+def require_added(
+    connection: Connection, statements: Sequence[Statement], answers: Sequence[Sequence[tuple[Any, ...]]]
+) -> None:
+    """Raise `SetupError` if one of *statements*, with these *answers*, should have added a header, and has not."""
+    adding = ADD_HEADER[dialects.of(connection)]
+    for (statement, _), rows in zip(statements, answers, strict=False):
+        if statement is adding:
+            require_stored(receive_headers.name, len(rows), 1)
+
+
 _OLDEST_KEPT = (
     select(receive_headers.c.seq)
     .where(receive_headers.c.queue_id == bindparam("of_queue"))
@@ -129,11 +161,11 @@ def forget_after(connection: Connection, queue_id: int, seq: int, applied_seq: i
     *applied_seq* is the subscriber's progress.
     """
     own = receive_headers.c.queue_id == queue_id, receive_headers.c.seq > seq
-    connection.execute(delete(receive_headers).where(*own))
+    remove_all(connection, receive_headers, *own)
     return log_blocks.cut_after(connection, queue_id, seq, applied_seq)
 
 
 def clear_log(connection: Connection, queue_id: int) -> None:
     """Delete all log entries and headers: a snapshot replaces them."""
-    connection.execute(delete(receive_headers).where(receive_headers.c.queue_id == queue_id))
+    remove_all(connection, receive_headers, receive_headers.c.queue_id == queue_id)
     log_blocks.clear(connection, queue_id)

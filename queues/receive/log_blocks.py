@@ -14,7 +14,6 @@ from sqlalchemy import (
     Select,
     bindparam,
     case,
-    delete,
     func,
     or_,
     select,
@@ -22,6 +21,7 @@ from sqlalchemy import (
 )
 
 from queues.database import dialects
+from queues.database.left_out import remove_all
 from queues.database.tables.receive import receive_blocks as stored
 from queues.errors import NeedsFullSyncError
 from queues.receive.block_entries import LogEntries, ReceivedBlock
@@ -169,7 +169,7 @@ def cut_after(connection: Connection, queue_id: int, seq: int, applied_seq: int)
     own = stored.c.queue_id == queue_id
     beyond = own, stored.c.end_seq > seq, _before >= (seq if seq > applied_seq else _NOWHERE)
     freed = _size(connection, *beyond)
-    connection.execute(delete(stored).where(*beyond))
+    remove_all(connection, stored, *beyond)
     row = connection.execute(select(*_COLUMNS[:-1]).where(own, stored.c.end_seq > seq)).first()
     if row is None:
         return freed
@@ -186,7 +186,7 @@ _NOWHERE: Final = -1
 
 def clear(connection: Connection, queue_id: int) -> None:
     """Delete all blocks."""
-    connection.execute(delete(stored).where(stored.c.queue_id == queue_id))
+    remove_all(connection, stored, stored.c.queue_id == queue_id)
 
 
 def _size(connection: Connection, *chosen: ColumnElement[bool]) -> int:

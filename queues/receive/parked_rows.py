@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, select
 
 from queues.clock import now_us
 from queues.database import dialects
+from queues.database.left_out import remove_all
 from queues.database.tables.consumers import parked_entries
 from queues.receive.failures import Failure
 from queues.receive.received_rows import ReceivedRow
@@ -89,9 +90,9 @@ def has_older(parked_us: ColumnElement[int]) -> ColumnElement[bool]:
 def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
     """Delete parked log entries of a queue after *seq*: their source has lost them."""
     of_queue = (parked_entries.c.queue_id == queue_id, parked_entries.c.kind == LOG)
-    connection.execute(delete(parked_entries).where(*of_queue, parked_entries.c.seq > seq))
+    remove_all(connection, parked_entries, *of_queue, parked_entries.c.seq > seq)
 
 
 def forget_all(connection: Connection, queue_id: int) -> int:
     """Delete all parked entries of a queue, because a snapshot replaces them; return their number."""
-    return connection.execute(delete(parked_entries).where(parked_entries.c.queue_id == queue_id)).rowcount
+    return remove_all(connection, parked_entries, parked_entries.c.queue_id == queue_id)

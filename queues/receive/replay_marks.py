@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
+from queues.database.left_out import require_stored
 from queues.database.tables.consumers import consumers
 from queues.database.tables.receive import receive_headers, receive_marks, receive_queues
 from queues.database.tables.shards import shard_marks
@@ -88,7 +89,8 @@ def set_back(connection: Connection, queue_id: int, branch: str, seq: int) -> No
     Call after `consumer_lock.lock_consumer`. Parked entries after *seq* are deleted, because they come again.
     """
     values = {"branch": branch, "seq": seq, "back_seq": NOWHERE, "ended_seq": NOT_ENDED}
-    connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(values))
+    moved = connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(values))
+    require_stored(consumers.name, moved.rowcount, 1)
     if shards.rows_of(connection, queue_id):
         shards.level(connection, queue_id, seq)
     parked_rows.forget_after(connection, queue_id, seq)

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 from queues.clock import now_us
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
+from queues.database.left_out import require_none
 from queues.database.tables.receive import receive_queues
 from queues.database.tables.shards import shard_changes, shard_failures, shard_marks
 from queues.names import ClientName
@@ -191,6 +192,7 @@ def level(connection: Connection, queue_id: int, seq: int) -> None:
     """Let all shards stand at *seq*, from which only the newest map of the queue holds."""
     own = shard_marks.c.queue_id == queue_id
     connection.execute(update(shard_marks).where(own).values(version=shard_marks.c.version + 1, seq=seq))
+    require_none(connection, shard_marks, own, shard_marks.c.seq != seq)
     of_queue = shard_changes.c.queue_id == queue_id
     newest = connection.execute(select(func.max(shard_changes.c.version)).where(of_queue)).scalar()
     connection.execute(delete(shard_changes).where(of_queue, shard_changes.c.version < newest))

@@ -4,24 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Engine, and_, bindparam, case, exc, false, func, insert, select, update
+from sqlalchemy import Connection, Engine, and_, bindparam, case, exc, false, func, insert, select
 
 from queues import names
 from queues.database import dialects
 from queues.database.dialect import Dialect, Executed, Statement
+from queues.database.left_out import require_stored, telling
 from queues.database.tables.consumers import consumers
-from queues.database.tables.receive import receive_marks, receive_queues
+from queues.database.tables.receive import receive_headers, receive_marks, receive_queues
 from queues.database.transactions import own_errors
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.receive import entries, wakeups
+from queues.receive import entries, saved_marks, wakeups
 from queues.receive.consumer_marks import APPLIED_SEQ
 from queues.receive.entries import NO_BLOCKS
 from queues.receive.forgotten import next_queue_id
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState, StagedRows
 from queues.receive.newest import newest
+from queues.receive.saved_marks import SAVING
 
 
 class Stored(NamedTuple):
@@ -119,14 +121,18 @@ class LockedMarks:
     ) -> "LockedMarks":
         """Add the blocks *new*, execute *changes* and replace the marks, in few messages.
 
-        *last*: the transaction has no further statement, so the commit may be in the same message.
+        *last*: the transaction has no further statement, so the commit may be in the same message. Raises `SetupError`
+        if a trigger of others leaves the change out.
         """
         before = self.stored
-        key = {"of_queue": before.queue_id, "seen": before.version, "version": before.version + 1}
-        saving = _SAVE, {**key, "updated_us": now_us, **columns_of(marks)}
+        new_values = saved_marks.new_values(columns_of(marks), before.version + 1, now_us)
+        saving = SAVING[dialects.of(connection)], {"of_queue": before.queue_id, "seen": before.version, **new_values}
         tells = wakeups.brings_work(before.marks, marks)
         waking = wakeups.notifying(connection, before.queue_id, tells=tells)
-        entries.append(connection, before.queue_id, new, then=[*changes, saving, *waking], last=last)
+        with telling(receive_marks.name), telling(receive_headers.name):
+            answers = entries.append(connection, before.queue_id, new, then=[*changes, saving, *waking], last=last)
+        entries.require_added(connection, changes, answers)
+        require_stored(receive_marks.name, len(answers[len(changes)]), 1)
         return LockedMarks(replaced(before, marks, before.applied_seq, before.applied_bytes))
 
 
@@ -140,9 +146,6 @@ def replaced(before: Stored, marks: ReceiveState, applied_seq: int, applied_byte
 _PRESENT: Final[Mapping[Dialect, Executed]] = {
     dialect: select(*columns) for dialect in dialects.DIALECTS.values() if (columns := dialect.presence(durably=True))
 }
-_SAVE = update(receive_marks).where(
-    receive_marks.c.queue_id == bindparam("of_queue"), receive_marks.c.version == bindparam("seen")
-)
 _REGISTERED = select(receive_queues.c.queue_id).where(receive_queues.c.name == bindparam("queue_name"))
 _ITS_ID = _REGISTERED.scalar_subquery()
 _SAME_HISTORY = consumers.c.sync_id == receive_marks.c.sync_id

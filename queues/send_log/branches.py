@@ -4,10 +4,11 @@ import secrets
 import uuid
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from queues.clock import now_us
 from queues.database.leases import Lease
+from queues.database.left_out import remove_all, require_none, require_stored
 from queues.database.tables.log import log_commits, log_entries, log_head
 from queues.database.tables.sessions import sessions
 from queues.database.tables.site import branches, site
@@ -48,7 +49,7 @@ def begin_branch(connection: Connection, number: int, start_seq: int, incarnatio
             inherited=inherited,
         )
     )
-    connection.execute(update(site).values(branch=branch))
+    require_stored(site.name, connection.execute(update(site).values(branch=branch)).rowcount, 1)
     return branch
 
 
@@ -61,10 +62,10 @@ def void_restored(connection: Connection, lease: Lease, branch: str, newest: Tic
     # Rows with transaction ids of the future would count as new when this cluster reaches these ids.
     for table in (log_entries, log_commits):
         ahead = (table.c.xid >= window.xmax) | table.c.xid.in_(sorted(window.running))
-        connection.execute(delete(table).where(ahead))
+        remove_all(connection, table, ahead)
     # The tick has one sequence number without an entry, so that even an up-to-date sink's position is before its end.
     number = newest.number + 1 if newest else 1
-    connection.execute(delete(ticks))
+    remove_all(connection, ticks)
     connection.execute(
         insert(ticks).values(
             number=number,
@@ -81,4 +82,6 @@ def void_restored(connection: Connection, lease: Lease, branch: str, newest: Tic
         )
     )
     connection.execute(update(log_head).values(trimmed_seq=end + 1))
+    require_none(connection, log_head, log_head.c.trimmed_seq != end + 1)
     connection.execute(update(sessions).values(lost_seq=end + 1))
+    require_none(connection, sessions, sessions.c.lost_seq != end + 1)

@@ -8,12 +8,14 @@ A set keeps the destinations of entries as text. The members of a set are the si
 group of replicas stands for its sites (`queues.send_log.replica_sets`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from queues.database import dialects
+from queues.database.left_out import require_stored
 from queues.database.tables.destinations import tag_set_members, tag_sets
 from queues.destinations import members
 from queues.errors import DataLossError
@@ -115,14 +117,12 @@ class SetDictionary:
                 "lacks it; restore lrq_tag_sets and lrq_tag_set_members from the backup that holds the entries"
             )
         shared = sighting.rows >= _MANY_ROWS and self._room(connection)
-        connection.execute(
-            insert(tag_sets).values(number=number, client=client, destinations=text, shared=shared, last_seq=seq)
-        )
+        adding = insert(tag_sets).values(number=number, client=client, destinations=text, shared=shared, last_seq=seq)
+        added = connection.execute(adding.returning(tag_sets.c.number)).all()
+        require_stored(tag_sets.name, len(added), 1)
         # After the insertion: a change of the groups waits for it, or is visible here.
         names = owed_sites(members(text), read_groups(connection))
-        connection.execute(
-            insert(tag_set_members), [{"client": client, "destination": name, "tag_set": number} for name in names]
-        )
+        add_members(connection, client, number, names)
         return self._counted(number, _Known(frozenset(names), shared))
 
     def _see_again(self, connection: Connection, sighting: Sighting, known: _Known, seq: int) -> _Known:
@@ -174,6 +174,15 @@ def _owed(connection: Connection, numbers: Sequence[int]) -> dict[int, tuple[Sit
         for number, destination in connection.execute(chosen.where(tag_set_members.c.tag_set.in_(numbers))):
             found[number].append(SiteId(destination))
     return {number: tuple(sorted(names)) for number, names in found.items()}
+
+
+def add_members(connection: Connection, client: str, number: int, names: Collection[SiteId]) -> None:
+    """Record the members of a set.
+
+    Raises `SetupError` if a trigger of others leaves out a member, which would get no entries.
+    """
+    rows = [(client, name, number) for name in names]
+    dialects.of(connection).bulk_insert(connection, tag_set_members, ("client", "destination", "tag_set"), rows)
 
 
 def forget_unused(connection: Connection, trimmed_seq: int) -> None:

@@ -7,10 +7,11 @@ second of two drivers find the record and store nothing. See docs/spark-log.md, 
 from collections.abc import Sequence
 from contextlib import suppress
 
-from sqlalchemy import Connection, Engine, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, select, text, update
 
 from queues.clock import now_us
 from queues.database import dialects
+from queues.database.left_out import require_stored
 from queues.database.tables.producers import producers
 from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError
@@ -59,14 +60,22 @@ def store_epoch(
 
 def newest_sequence(engine: Engine, epoch: Epoch) -> int:
     """Return the sequence of the newest stored epoch of the epoch's producer; 0 without one."""
-    own = producers.c.client == epoch.client, producers.c.producer == epoch.producer
     with reading(engine) as connection:
-        return connection.execute(select(producers.c.sequence).where(*own)).scalar() or 0
+        return connection.execute(select(producers.c.sequence).where(*_own(epoch))).scalar() or 0
+
+
+def _own(epoch: Epoch) -> tuple[ColumnElement[bool], ...]:
+    return producers.c.client == epoch.client, producers.c.producer == epoch.producer
 
 
 def _claim(connection: Connection, epoch: Epoch) -> bool:
     now = dialects.of(connection).now_us(connection)
-    return connection.execute(_CLAIM, {**epoch._asdict(), "updated_us": now}).rowcount > 0
+    if connection.execute(_CLAIM, {**epoch._asdict(), "updated_us": now}).rowcount:
+        return True
+    stored = connection.execute(select(producers.c.sequence).where(*_own(epoch))).scalar() or 0
+    # Entries that count as stored, and are not, would be lost.
+    require_stored(producers.name, int(stored >= epoch.sequence), 1)
+    return False
 
 
 def _finish(engine: Engine, epoch: Epoch, most_rows: int | None) -> None:
@@ -77,8 +86,7 @@ def _finish(engine: Engine, epoch: Epoch, most_rows: int | None) -> None:
                 return
         with writing(engine) as connection:
             # The lock: another driver may be moving the same rows, and this statement then waits for its commit.
-            own = producers.c.client == epoch.client, producers.c.producer == epoch.producer
-            connection.execute(update(producers).where(*own).values(client=epoch.client))
+            connection.execute(update(producers).where(*_own(epoch)).values(client=epoch.client))
             _move(connection, epoch, most_rows)
 
 
@@ -104,5 +112,4 @@ def _note(connection: Connection, epoch: Epoch, written: Written | None) -> None
     if written is None or not epoch.sequence:
         return
     token = PositionToken(written.site, epoch.client, written.branch, written.transaction, written.timeline)
-    own = producers.c.client == epoch.client, producers.c.producer == epoch.producer
-    connection.execute(update(producers).where(*own).values(token=str(token)))
+    connection.execute(update(producers).where(*_own(epoch)).values(token=str(token)))

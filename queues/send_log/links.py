@@ -24,6 +24,7 @@ from sqlalchemy import (
 from queues.clock import now_us
 from queues.database import dialects
 from queues.database.dialect import Dialect
+from queues.database.left_out import require_stored
 from queues.database.tables.sessions import link_changes, link_wishes
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey, keys_of
@@ -159,10 +160,14 @@ def _lock(connection: Connection) -> None:
 
 def _raise_number(connection: Connection) -> None:
     if dialects.of(connection).one_writer:
-        connection.execute(update(link_changes).values(number=link_changes.c.number + 1))
+        raised = connection.execute(update(link_changes).values(number=link_changes.c.number + 1)).rowcount
+        # Senders would not hear of the change, and their entries for an ended link would go nowhere.
+        require_stored(link_changes.name, raised, 1)
     else:
         # The sequence changes at once, the row with the commit. A sender that sees only the first change waits.
-        number = connection.execute(_NEXT).scalar_one()
+        numbers = connection.execute(_NEXT).scalars().all()
+        require_stored(link_changes.name, len(numbers), 1)
+        (number,) = numbers
         connection.execute(_SET, {"number": number})
 
 

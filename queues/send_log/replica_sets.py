@@ -6,7 +6,7 @@ owed each entry that the log still has.
 
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from queues.database import dialects
 from queues.database.tables.destinations import tag_set_members, tag_sets
@@ -15,6 +15,7 @@ from queues.destinations import members
 from queues.names import ClientName, SiteId
 from queues.replica_groups import Groups, owed_sites
 from queues.send_log.closed_groups import settle_names
+from queues.send_log.destination_sets import add_members
 from queues.send_log.links import closed_links, unclaimed
 from queues.send_log.port import Regrouped, SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
@@ -73,10 +74,7 @@ def _follow(connection: Connection, before: Groups, groups: Groups) -> frozenset
         if wanted == stored:
             continue
         connection.execute(delete(tag_set_members).where(own))
-        connection.execute(
-            insert(tag_set_members),
-            [{"client": row.client, "destination": name, "tag_set": row.number} for name in sorted(wanted)],
-        )
+        add_members(connection, row.client, row.number, sorted(wanted))
         changed |= {SessionKey(ClientName(row.client), name) for name in wanted ^ stored}
     return frozenset(changed)
 

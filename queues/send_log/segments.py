@@ -14,6 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, bindparam, func, select, text, update
 
 from queues.clock import now_us
+from queues.database.left_out import require_none
 from queues.database.tables.destinations import tag_set_members
 from queues.database.tables.log import PARTITIONS, log_head
 from queues.database.tables.sessions import sessions
@@ -222,7 +223,8 @@ def is_beyond(connection: Connection, upto: Tick, retention: Retention) -> bool:
 def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mapping[SessionKey, int]:
     """Record that the entries of the ticks up to `verdict.upto` are trimmed, and the loss of laggards and strangers.
 
-    Return the numbers of entries that the unknown destinations lose; they are recorded too.
+    Return the numbers of entries that the unknown destinations lose; they are recorded too. Raises `SetupError` if a
+    trigger of others leaves out a part: sessions would go on behind their losses.
     """
     end, mark = verdict.upto.end_seq, Visibility.parse(verdict.upto.mark)
     trimmed = trimmed_seq(connection)
@@ -235,11 +237,19 @@ def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mappin
     end_useless(connection, [*verdict.laggards, *verdict.strangers], end)
     for owed in sorted(verdict.laggards):
         lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
-        connection.execute(update(sessions).where(lost).values(lost_seq=end))
+        if not connection.execute(update(sessions).where(lost).values(lost_seq=end)).rowcount:
+            require_none(connection, sessions, lost)
     record_strangers(connection, verdict.strangers, end)
-    connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))
+    record_trimmed(connection, end)
     forget_unused(connection, end)
     return dropped
+
+
+def record_trimmed(connection: Connection, end: int) -> None:
+    """Record that the entries up to number *end* are trimmed, unless later ones are; raises like `let_go`."""
+    lower = log_head.c.trimmed_seq < end
+    if not connection.execute(update(log_head).where(lower).values(trimmed_seq=end)).rowcount:
+        require_none(connection, log_head, lower)
 
 
 def acknowledged(connection: Connection) -> set[int]:

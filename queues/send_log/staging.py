@@ -142,12 +142,14 @@ def blocks(connection: Connection, attempt: str, client: ClientName) -> Iterator
 def remove_block(connection: Connection, attempt: str, number: int) -> None:
     """Remove one block, in the transaction that has written its entries into the log."""
     own = log_staged_blocks.c.attempt == attempt, log_staged_blocks.c.ord == number
-    connection.execute(delete(log_staged_blocks).where(*own))
+    # A block that stays would be moved again.
+    require_stored(log_staged_blocks.name, connection.execute(delete(log_staged_blocks).where(*own)).rowcount, 1)
 
 
 def forget_moved(connection: Connection, attempt: str) -> None:
     """Remove a chosen part without blocks."""
-    connection.execute(delete(log_staging).where(log_staging.c.attempt == attempt))
+    removed = connection.execute(delete(log_staging).where(log_staging.c.attempt == attempt)).rowcount
+    require_stored(log_staging.name, removed, 1)
 
 
 def forget_undecided(engine: Engine, epoch: Epoch) -> None:

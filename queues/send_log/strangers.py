@@ -4,11 +4,12 @@ A session has a record of its own losses. A stranger has no session, so trim not
 session of that destination know that the log lacks entries for it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, select, update
 
+from queues.database import dialects
 from queues.database.tables.destinations import strangers
 from queues.database.tables.log import log_head
 from queues.names import ClientName, SiteId
@@ -32,7 +33,7 @@ def record_strangers(connection: Connection, lost: Iterable[SessionKey], end: in
     if new and len(known) + len(new) > MOST_RECORDED:
         new = [key for key in [SessionKey(ClientName(EVERY), SiteId(EVERY))] if key not in known]
     if new:
-        connection.execute(insert(strangers), [key._asdict() for key in new])
+        _add(connection, new)
     is_complete = log_head.c.strangers_seq == log_head.c.trimmed_seq
     connection.execute(update(log_head).where(is_complete, log_head.c.trimmed_seq < end).values(strangers_seq=end))
 
@@ -41,7 +42,12 @@ def record_stranger(connection: Connection, key: SessionKey) -> None:
     """Record that a destination may have lost entries, because its session was forgotten."""
     one = (strangers.c.client == key.client) & (strangers.c.destination == key.destination)
     if connection.execute(select(func.count()).where(one)).scalar_one() == 0:
-        connection.execute(insert(strangers).values(key._asdict()))
+        _add(connection, [key])
+
+
+def _add(connection: Connection, keys: Sequence[SessionKey]) -> None:
+    # Fails if a trigger of others leaves out a row: a later session would not know its losses.
+    dialects.of(connection).bulk_insert(connection, strangers, SessionKey._fields, keys)
 
 
 def lost_by(connection: Connection, key: SessionKey) -> int:

@@ -7,6 +7,8 @@ from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, 
 
 from lr_client.spark.receive.offsets import SNAPSHOT_START
 from queues.clock import now_us
+from queues.database.left_out import left_out
+from queues.errors import SetupError
 from queues.names import MAX_NAME_LENGTH
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
 
@@ -62,19 +64,25 @@ def place_of(row: Any) -> StreamPlace:  # noqa: ANN401 - a row of Spark's
 
 def load(connection: Connection, name: str) -> dict[StreamName, StreamPlace]:
     """Read the places of all streams of *name*, and lock them until the transaction ends."""
-    own = positions.c.name == name
     # A write comes first: a second query of this name waits, and SQLite gives the write lock at once.
-    connection.execute(update(positions).where(own).values(updated_us=now_us()))
+    connection.execute(update(positions).where(positions.c.name == name).values(updated_us=now_us()))
+    return _stored(connection, name)
+
+
+def _stored(connection: Connection, name: str) -> dict[StreamName, StreamPlace]:
     return {
         StreamName(row.client, row.source): StreamPlace(row.sync_id, row.phase, row.branch, row.sequence)
-        for row in connection.execute(select(positions).where(own))
+        for row in connection.execute(select(positions).where(positions.c.name == name))
     }
 
 
 def save(
     connection: Connection, name: str, before: dict[StreamName, StreamPlace], reached: dict[StreamName, StreamPlace]
 ) -> None:
-    """Write the *reached* places; *before* must be the result of `load`."""
+    """Write the *reached* places; *before* must be the result of `load`.
+
+    Raises `SetupError` if a trigger of others leaves one out.
+    """
     for stream, place in reached.items():
         own = {"name": name, "client": stream.client, "source": stream.source}
         values = {
@@ -88,3 +96,7 @@ def save(
             connection.execute(update(positions).where(*(positions.c[key] == own[key] for key in own)).values(values))
         else:
             connection.execute(insert(positions).values(own | values))
+    found = _stored(connection, name)
+    # Without its place a batch would be applied again. Any database may be the target, so the places are read again.
+    if any(found.get(stream) != place for stream, place in reached.items()):
+        raise SetupError(left_out(positions.name))

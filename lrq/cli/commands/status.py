@@ -22,7 +22,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     with opened_to_read(config, database, site) as here:
         found = read_status(here.engine).without_messages()
         lacking = [*sqlite_file.lacking_room(here.place.url), *postgresql.lacking_room(here.engine)]
-        wrong = [*lacking, *troubles(found)]
+        wrong = [*lacking, *troubles(found, is_full=bool(lacking))]
         if as_json:
             emit(found.as_json() | {"troubles": wrong})
         else:

@@ -33,7 +33,7 @@ def status_view(
     history: Sequence[float] = (),
     beside: Sequence[str] = (),
 ) -> RenderableType:
-    """Show a status, with troubles *beside* its own ones.
+    """Show a status, with troubles *beside* its own ones: those of a disk that lacks room.
 
     With *rates*, also show entries per second and *history*, the log's past rates.
     """
@@ -65,7 +65,7 @@ def _parts(status: SiteStatus, where: str, rates: Rates | None, history: Sequenc
 
 def verdict(status: SiteStatus, beside: Sequence[str] = ()) -> RenderableType:
     """Show whether all is well, then the troubles, also those *beside* the status, and the remarks."""
-    found, remarkable = [*beside, *troubles(status)], remarks(status)
+    found, remarkable = [*beside, *troubles(status, is_full=bool(beside))], remarks(status)
     if found:
         title = Text(f"✗ {plural(len(found), 'trouble')}", style="bold red")
     elif server_is_alive(status):

@@ -74,7 +74,7 @@ class PostgresqlDialect(
         if rows <= _FEW and self.is_at_once(rows, _payload_bytes(columns)):
             with telling(table.name):
                 answers = exchange(connection, [*before, _as_arrays(table, types, columns), *after], last=last)
-            return [answer.rows for answer in answers[: len(before)]]
+            return [answer.rows for place, answer in enumerate(answers) if place != len(before)]
         answers = exchange(connection, before) if before else []
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
@@ -82,7 +82,7 @@ class PostgresqlDialect(
                 copy.write(binary_copy(types, list(columns.values()), encoding_of(connection)))
             require_stored(table.name, cursor.rowcount, rows)
         if after:
-            exchange(connection, after, last=last)
+            answers += exchange(connection, after, last=last)
         return [answer.rows for answer in answers]
 
     def is_at_once(self, rows: int, size: int) -> bool:

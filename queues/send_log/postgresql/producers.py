@@ -15,6 +15,7 @@ from queues.database.postgresql.autocommit import Direct
 from queues.database.postgresql.pipeline import commit_each
 from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.tables.log import log_entries
+from queues.database.tables.producers import producers
 from queues.database.transactions import reading
 from queues.errors import LrqError, first_line
 from queues.send_log.destination_check import LINK_ENDED, known_change, refused_each
@@ -92,6 +93,7 @@ _WRITE: Final = f"""
       %(sequence)s::bigint, token, process, first_sequence, request FROM moved
     UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
 """  # noqa: S608 - constants
+_REFUSES: Final = "the database refuses the request: "
 #: A request that others overtake is tried so often.
 _ATTEMPTS: Final = 3
 _WRITE_FIRST: Final = _WRITE.format(move=_FIRST)
@@ -182,12 +184,19 @@ def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | 
 
 
 def _overtaken(connection: Connection, request: Production, created_us: int) -> StoreOutcome:
-    """Try a request again: another server has stored the request before this one meanwhile."""
+    """Try a request again: another server has stored the request before this one meanwhile.
+
+    If two tries find the same row, no other server has moved it. Then a trigger of others leaves out the change.
+    """
+    before: Sequence[object] | None = None
     for _ in range(_ATTEMPTS):
         (answer,) = commit_each(connection, [_writing(connection, request, created_us)])
         outcome = _outcome(request, "", answer)
         if outcome is not None:
             return outcome
+        if before == answer.rows:
+            return StoreOutcome(RequestVerdict.REFUSED, reason=_REFUSES + left_out(producers.name))
+        before = answer.rows
     return StoreOutcome(RequestVerdict.UNKNOWN, reason="other servers store requests of the same producer: try again")
 
 
@@ -200,7 +209,7 @@ def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:
     if getattr(error.orig, "sqlstate", None) == LINK_ENDED:
         return StoreOutcome(RequestVerdict.REFUSED, reason=first_line(error.orig))
     words = left_out(_ENTRIES) if is_told_by(error, _ENTRIES) else describe(error)
-    return StoreOutcome(RequestVerdict.REFUSED, reason=f"the database refuses the request: {words}")
+    return StoreOutcome(RequestVerdict.REFUSED, reason=_REFUSES + words)
 
 
 def _asking(request: Production) -> Request:

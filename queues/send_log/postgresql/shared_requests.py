@@ -14,6 +14,7 @@ from queues.database.left_out import failing_unless
 from queues.database.postgresql.pipeline import ask_together
 from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.tables.log import log_entries
+from queues.database.tables.producers import producers
 from queues.entry_headers import text_size
 from queues.names import ClientName
 from queues.positions import PositionToken
@@ -59,14 +60,16 @@ _WRITE: Final = f"""
       AS n (client, tag_set, destinations, item_key, partition_key, payload, headers, request) RETURNING 1)
     SELECT {failing_unless("count(*) = cardinality(%(payloads)s::bytea[])", log_entries.name)} FROM written
 """  # noqa: S608 - constants
-_MOVE: Final = """
-    UPDATE lrq_producers p SET sequence = n.sequence, token = n.token, updated_us = %(now)s::bigint,
+# Without its number a repeated request would be stored twice.
+_MOVE: Final = f"""
+    WITH moved AS (UPDATE lrq_producers p SET sequence = n.sequence, token = n.token, updated_us = %(now)s::bigint,
       process = n.process, first_sequence = n.first, request = n.request
     FROM unnest(%(clients)s::text[], %(producers)s::text[], %(sequences)s::bigint[], %(tokens)s::text[],
       %(processes)s::bigint[], %(firsts)s::bigint[], %(requests)s::integer[])
       AS n (client, producer, sequence, token, process, first, request)
-    WHERE p.client = n.client AND p.producer = n.producer
-"""
+    WHERE p.client = n.client AND p.producer = n.producer RETURNING 1)
+    SELECT {failing_unless("count(*) = cardinality(%(producers)s::text[])", producers.name)} FROM moved
+"""  # noqa: S608 - constants
 _BEGIN: Final[Request] = ("BEGIN", {})
 _COMMIT: Final[Request] = ("COMMIT", {})
 _ROLLBACK: Final[Request] = ("ROLLBACK", {})

@@ -11,7 +11,8 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from queues.clock import now_us
-from queues.database.tables.log import PARTITIONS
+from queues.database.left_out import require_stored
+from queues.database.tables.log import PARTITIONS, log_entries
 from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
 from queues.send_log.postgresql.windows import IS_AHEAD, plan
 
@@ -57,11 +58,12 @@ _DROP: Final = """
 _KNOWN_SET: Final = "(destinations IS NOT NULL OR tag_set IN (SELECT number FROM lrq_tag_sets WHERE shared))"
 # The trigger gives a place to new rows only. One statement deletes and inserts, so each entry is sent exactly once.
 _SEND: Final = f"""
-    WITH unordered AS (DELETE FROM lrq_log_entries e WHERE {_NO_PLACE} AND {_KNOWN_SET} RETURNING e.*)
-    INSERT INTO lrq_log_entries (
+    WITH unordered AS (DELETE FROM lrq_log_entries e WHERE {_NO_PLACE} AND {_KNOWN_SET} RETURNING e.*),
+    sent AS (INSERT INTO lrq_log_entries (
       slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers, request)
     SELECT (SELECT (last_value % {PARTITIONS})::smallint FROM lrq_log_segment), client, tag_set, destinations, item_key,
-      partition_key, created_us, payload, headers, request FROM unordered ORDER BY xid, id
+      partition_key, created_us, payload, headers, request FROM unordered ORDER BY xid, id RETURNING 1)
+    SELECT (SELECT count(*) FROM sent), (SELECT count(*) FROM unordered)
 """  # noqa: S608 - constants
 
 
@@ -115,14 +117,16 @@ def record_dropped(connection: Connection, dropped: Mapping[str, int]) -> None:
 def send(connection: Connection) -> int:
     """Write the unordered entries again in this transaction, which gives them its place; return how many.
 
-    An entry with an unknown destination set stays unordered, because it was copied from another site.
+    An entry with an unknown destination set stays unordered, because it was copied from another site. Raises
+    `SetupError` if a trigger of others leaves out an entry.
     """
     connection.exec_driver_sql(_FORGET_COPIED_PLACES)
-    sent = connection.exec_driver_sql(_SEND.replace("%", "%%")).rowcount
+    sent, taken = connection.exec_driver_sql(_SEND.replace("%", "%%")).one()
+    require_stored(log_entries.name, sent, taken)
     if sent and not connection.exec_driver_sql(f"SELECT {IS_SILENT}").scalar_one():
         connection.exec_driver_sql(NOTIFY)
     recount(connection)
-    return sent
+    return int(sent)
 
 
 def drop(connection: Connection) -> int:

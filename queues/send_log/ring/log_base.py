@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
+from queues.database.left_out import require_none
 from queues.database.tables.destinations import strangers
 from queues.database.tables.log import log_head
 from queues.database.tables.ring import ring_productions
@@ -100,6 +101,7 @@ def begin_from(connection: Connection, base: LogBase) -> None:
     note_losses(connection, dict.fromkeys(base.trimmed_for, tick.end_seq), tick.end_seq)
     # Nothing here tells which entries the sessions of an earlier time have.
     connection.execute(update(sessions).values(lost_seq=tick.end_seq))
+    require_none(connection, sessions, sessions.c.lost_seq != tick.end_seq)
 
 
 def _check(base: LogBase) -> None:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from queues.database import dialects
+from queues.database.left_out import require_stored
 from queues.database.tables.log import log_head
 from queues.database.tables.ring import ring_generations, ring_member, ring_stores
 from queues.database.tables.site import branches, site
@@ -93,7 +94,8 @@ def forget_member(connection: Connection) -> None:
 
 def write_promise(connection: Connection, generation: int) -> None:
     """Write the member's promise."""
-    connection.execute(update(ring_member).values(promised=generation))
+    # A member that forgets a promise may give another one for the same generation.
+    require_stored(ring_member.name, connection.execute(update(ring_member).values(promised=generation)).rowcount, 1)
 
 
 def write_store(connection: Connection, rank: int, number: int, uid: int) -> None:

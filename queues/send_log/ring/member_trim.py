@@ -10,8 +10,9 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from queues.database.left_out import require_none
 from queues.database.tables.destinations import tag_set_members
-from queues.database.tables.log import log_head, sqlite_segments
+from queues.database.tables.log import sqlite_segments
 from queues.database.tables.sessions import sessions
 from queues.database.tables.ticks import ticks
 from queues.names import ClientName, SiteId
@@ -19,6 +20,7 @@ from queues.positions import Tick
 from queues.send_log.destination_sets import forget_unused
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import tick_of, trimmed_seq
+from queues.send_log.segments import record_trimmed
 from queues.send_log.sqlite.segments import forget_ticks
 from queues.send_log.strangers import record_strangers
 
@@ -91,9 +93,11 @@ def note_losses(connection: Connection, lasts: Mapping[SessionKey, int], end: in
     """
     for key, last in lasts.items():
         own = (sessions.c.client == key.client) & (sessions.c.destination == key.destination)
-        connection.execute(update(sessions).where(own, sessions.c.lost_seq < last).values(lost_seq=last))
+        lower = own & (sessions.c.lost_seq < last)
+        if not connection.execute(update(sessions).where(lower).values(lost_seq=last)).rowcount:
+            require_none(connection, sessions, lower)
     record_strangers(connection, _without_session(connection, lasts), end)
-    connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))
+    record_trimmed(connection, end)
 
 
 def _without_session(connection: Connection, keys: Iterable[SessionKey]) -> set[SessionKey]:

@@ -4,6 +4,7 @@ See docs/design.md, "The tick".
 """
 
 from collections.abc import Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
@@ -50,8 +51,7 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     if dialects.of(connection).commits_alone(connection):
         # Ids taken now would be committed, and could not be given back.
         raise _no_transaction()
-    (taken,) = run(connection, _TAKE_IDS, (len(entries),))
-    partition, last_id, site, branch, last_of_view, link_change, rank = taken
+    partition, last_id, site, branch, last_of_view, link_change, rank = _take_ids(connection, len(entries))
     try:
         if rank is not None:
             raise SetupError(
@@ -83,13 +83,20 @@ def write_all(connection: Connection, transactions: Sequence[SourceTransaction],
     """Insert the entries of several source transactions, which one commit of the caller makes durable together."""
     total = sum(len(each.entries) for each in transactions)
     ensure_begun(connection)
-    ((partition, last_id, *_),) = run(connection, _TAKE_IDS, (total,))
+    partition, last_id, *_ = _take_ids(connection, total)
     before = last_id - total
     rows: list[Row] = []
     for client, entries in transactions:
         rows += _rows(client, entries, before, before + 1, created_us)
         before += len(entries)
     _insert(connection, partition, rows)
+
+
+def _take_ids(connection: Connection, count: int) -> tuple[Any, ...]:
+    """Take *count* ids; raise `SetupError` if a trigger of others leaves the change of the counter out."""
+    taken = run(connection, _TAKE_IDS, (count,))
+    require_stored("lrq_log_head", len(taken), 1)
+    return taken[0]
 
 
 def _rows(client: str, entries: Sequence[NewEntry], before: int, transaction: int, created_us: int) -> list[Row]:

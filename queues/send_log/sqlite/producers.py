@@ -6,6 +6,8 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, text
 
+from queues.database.left_out import require_stored
+from queues.database.tables.producers import producers
 from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName
@@ -94,7 +96,8 @@ class _Group:
         if self._accepted:
             write_all(self._connection, self._accepted, created_us)
             rows = [{**key._asdict(), **last._asdict(), "updated_us": created_us} for key, last in group.moved.items()]
-            self._connection.execute(_MOVE, rows)
+            # Without its number a repeated request would be stored twice.
+            require_stored(producers.name, self._connection.execute(_MOVE, rows).rowcount, len(rows))
         return outcomes
 
     def _accept(self, request: Production) -> AcceptedRequest:

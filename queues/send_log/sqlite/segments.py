@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine, Select, delete, select
 
 from queues.database import leases
 from queues.database.leases import Lease
+from queues.database.left_out import remove_all
 from queues.database.tables.log import log_head, sqlite_segments
 from queues.database.tables.ticks import ticks
 from queues.database.transactions import writing
@@ -71,13 +72,15 @@ def trim(engine: Engine, lease: Lease, retention: Retention, may_go: MayGo) -> T
 def _trim_one(connection: Connection, retention: Retention, may_go: MayGo) -> _Emptied | None:
     """Trim the oldest segment with rows; None if there is none or it must be kept."""
     partition = partitions.oldest_filled(connection, current(connection))
-    found = None if partition is None else verdict(connection, partition, retention)
+    if partition is None:
+        return None
+    found = verdict(connection, partition, retention)
     if found is None or not may_go(connection, found):
         return None
     unknown = segments.let_go(connection, found, lambda *bounds: count_owed(connection, *bounds))
     forget_ticks(connection, found.upto)
     # A DELETE without a condition frees all pages of the table at once.
-    connection.exec_driver_sql(f"DELETE FROM lrq_log_entries_{partition}")  # noqa: S608 - a number
+    remove_all(connection, sqlite_segments[partition])
     return found.laggards, unknown
 
 

@@ -284,3 +284,17 @@ def test_a_stopped_provider_is_no_failed_snapshot():
     failed = a_snapshot(attempt=3, error="broken")
     assert (failed.failed_attempts, failed.told_state) == (3, SnapshotState.FAILED)
     assert len(troubles(a_site(snapshots=(failed,)))) == 1
+
+
+def test_a_full_disk_is_no_reason_to_start_programs_that_may_work():
+    """Neither a server nor a subscriber can renew its lease there."""
+    cure = ", or has the room to tell so: free some space first"
+    owing = a_site(receive_queues=(a_queue(outstanding=1),), sessions=(a_session(lag=Lag(1, 1, 1.0)),))
+    assert troubles(owing, is_full=True) == [
+        f"no server works for this site, though it owes entries{cure}",
+        f"LRQ_Recv_policy_lima holds 1 entry, and no subscriber of policy works here{cure}",
+    ]
+    lapsed = OwnerStatus("server", "a", 1, alive=False, lapsed_us=owing.at_us - 1_000_000)
+    assert troubles(a_site(owners=(lapsed,)), is_full=True) == [
+        f"the last server was gone without a stop 1.0 s ago{cure}"
+    ]

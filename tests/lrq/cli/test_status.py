@@ -85,6 +85,17 @@ def test_a_full_disk_of_a_sqlite_file_is_trouble(status, monkeypatch: pytest.Mon
     assert facts.json["troubles"] == facts.warnings
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_full_disk_of_a_sqlite_file_may_keep_a_server_from_its_lease(
+    status, source: SourceSite, monkeypatch: pytest.MonkeyPatch
+):
+    source.transmit(b"x", to=["tokyo"])
+    for limit in ("TOO_LITTLE", "LITTLE"):
+        monkeypatch.setattr(f"lrq.cli.doctor.sqlite_file.{limit}", 2**62)
+    assert "entries, or has the room to tell so: free some space first" in " ".join(status().out.split())
+    assert "entries, or has the room to tell so: free some space first" in status("--json").json["troubles"][1]
+
+
 def test_json_equals_the_status_of_the_server(status, source: SourceSite):
     source.transmit(b"x", to=["tokyo"])
     source.session("tokyo", source.tick())

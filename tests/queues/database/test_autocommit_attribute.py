@@ -2,12 +2,15 @@
 
 import sqlite3
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy import Engine, NullPool, create_engine, inspect, text
 
+import queues
 from queues.database import dialects
 
 pytestmark = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -50,6 +53,27 @@ def test_a_state_is_pinned_where_the_driver_begins_each_transaction(
             connection.execute(text("DELETE FROM numbers"))
         with dialects.of(engine).read_at(engine, state.name) as connection:
             assert connection.execute(text("SELECT count(*) FROM numbers")).scalar_one() == 2
+
+
+@pytest.mark.parametrize("options", [{"factory": Begins}, pytest.param({"autocommit": False}, marks=later)])
+def test_simultaneous_upgrades_wait_for_each_other(
+    new_database: Callable[[], str], options: Mapping[str, object]
+) -> None:
+    """The driver begins without the write lock, and a lock after a read could not wait."""
+    engine = create_engine(new_database(), poolclass=NullPool, connect_args=dict(options))
+    start = threading.Barrier(4)
+
+    def migrate(_: int) -> str:
+        with engine.begin() as connection:
+            start.wait()
+            found = queues.upgrade(connection, site_id="paris")
+            assert found is not None
+            return found.branch
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(migrate, range(4)))) == 1
+    with engine.connect() as connection:
+        assert "lrq_write_lock" not in inspect(connection).get_table_names()
 
 
 @pytest.mark.parametrize("options", [{"factory": Alone}, pytest.param({"autocommit": True}, marks=later)])

@@ -6,7 +6,9 @@ import pytest
 from sqlalchemy import Engine
 
 from lr_client.spark import exactly_once
-from queues.errors import NeedsFullSyncError
+from lr_client.spark.receive.positions import positions
+from queues.errors import NeedsFullSyncError, SetupError
+from tests.left_out import rows_left_out
 from tests.lr_client.spark.sources.applying import apply, streamed, told
 from tests.lr_client.spark.sources.test_ended_transactions import Frame, Row
 
@@ -52,3 +54,18 @@ def test_rows_of_another_history_are_refused(target: Engine, applied: str, now: 
     with pytest.raises(NeedsFullSyncError, match=lost):
         once(History(now), 1)  # type: ignore[arg-type]
     assert told(target) == before
+
+
+@pytest.mark.parametrize("on", ["INSERT", "UPDATE"])
+def test_no_row_is_applied_without_the_place_of_its_stream(target: Engine, on: str) -> None:
+    """Otherwise a query that starts again would apply the row once more."""
+    once = exactly_once("test", target, apply)
+    once(History("a" if on == "UPDATE" else ""), 0)  # type: ignore[arg-type]
+    positions.metadata.create_all(target)
+    before = told(target)
+    words = pytest.raises(SetupError, match="left rows out of lrq_stream_positions: drop it")
+    with rows_left_out(target, "lrq_stream_positions", on=on), words:
+        once(History("aa"), 1)  # type: ignore[arg-type]
+    assert told(target) == before
+    once(History("aa"), 1)  # type: ignore[arg-type]
+    assert told(target) == ["a1", "a2"]
