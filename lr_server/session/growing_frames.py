@@ -28,15 +28,14 @@ def growing_frames(
     sync_id, build = work.snapshot.sync_id, work.snapshot.build
     place, sent = _place_after(engine, work), dict[int, int]()
     while True:
-        now = _alive(work)
-        if now.state is SnapshotState.READY:
-            _check_sent(engine, work, sent)
-            return now, place.rows
         with reading(engine) as connection:
             blocks, place = send_snapshot.read_growing(connection, sync_id, build, place, limit_bytes=chunk_bytes())
         if blocks:
             sent[place.part] = place.attempt
             yield chunk_of(sync_id, blocks), place.rows, size_of(blocks)
+        elif (now := _alive(work)).state is SnapshotState.READY:
+            _check_sent(engine, work, sent)
+            return now, place.rows
         else:
             yield Rest(_LOOK)
 

@@ -44,9 +44,11 @@ def read_growing(
         if not writer:
             break
         place = replace(place, attempt=writer)
-        # Before the read: a part that ends between the two has further rows.
-        has_ended = _has_ended(connection, stored, place.part, writer)
         blocks = _read(connection, sync_id, stored, place, limit_bytes)
+        has_ended = not blocks and _has_ended(connection, stored, place.part, writer)
+        if has_ended:
+            # The part may have got its last rows after the first read.
+            blocks = _read(connection, sync_id, stored, place, limit_bytes)
         if blocks:
             last = blocks[-1].last_row
             return blocks, replace(place, ord=place.ord + last - place.rows, rows=last)

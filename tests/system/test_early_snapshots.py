@@ -27,10 +27,14 @@ def staged(world: World, site: str = "tokyo") -> int:
 
 
 class Failing:
-    """A provider whose first attempts fail after rows of theirs have arrived, each with other rows."""
+    """A provider whose first attempts fail after rows of theirs have arrived, each with other rows.
 
-    def __init__(self, failures: int) -> None:
+    The last attempt has *rows* rows.
+    """
+
+    def __init__(self, failures: int, rows: int = ROWS) -> None:
         self.failures = failures
+        self.rows = rows
         self.attempts = 0
         self.fails = threading.Event()
 
@@ -41,7 +45,8 @@ class Failing:
                 assert self.fails.wait(60)
                 self.fails.clear()
                 raise RuntimeError("the table is gone")
-            context.transmit(payload)
+            if number < self.rows or self.attempts <= self.failures:
+                context.transmit(payload)
         context.mark_completed()
 
     def cancel(self, context: Any) -> None:
@@ -121,6 +126,21 @@ def test_an_attempt_that_fails_while_the_source_is_down_leaves_no_row(world: Wor
     eventually(lambda: world.execute("paris", "SELECT state FROM lrq_snapshots") == [("ready",)])
     world.server("paris", listen=[], peers=peers)
     delivered(world, recorder, rows_of(Context, "attempt 2"))
+
+
+def test_a_second_attempt_with_fewer_rows_than_have_arrived_is_sent_and_not_asked_for_again(world: World) -> None:
+    provider = Failing(1, rows=10)
+    recorder = world.subscribe("tokyo")
+    world.provide("paris", provider)
+    world.begun("paris", "tokyo")
+    paris = world.link("paris", "tokyo")
+    eventually(lambda: staged(world) == STORED)
+    paris.stop()
+    provider.fails.set()
+    eventually(lambda: world.execute("paris", "SELECT state FROM lrq_snapshots") == [("ready",)])
+    world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 10", "complete 1"])
+    assert len(world.execute("paris", "SELECT sync_id FROM lrq_snapshots")) == 1
 
 
 class CountingSink(PassingSink):
