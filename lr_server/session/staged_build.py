@@ -1,7 +1,12 @@
 """The build whose rows a sink has staged: rows of two builds of one snapshot must not mix. Pure."""
 
+from typing import Final
+
 from lr_server.protocol.histories import StagedSnapshot
-from queues.send_snapshot import SnapshotState, SnapshotSync
+from queues.send_snapshot import SnapshotSync
+
+#: No build has this name.
+_MIXED: Final = "mixed"
 
 
 class StagedBuild:
@@ -29,14 +34,14 @@ class StagedBuild:
 
     def forget_build(self) -> None:
         """Note that the staged rows are of no published try of their build."""
-        self._build = ""
+        self._build = _MIXED
 
     def kept_rows(self, found: SnapshotSync) -> int | None:
         """Return the first rows of *found* that the sink need not get again; None if it must forget staged rows.
 
-        Of the rows that an earlier server has sent, only those of a complete snapshot with one attempt are sure.
+        Of the rows that an earlier server has sent, only those of a first attempt are sure.
         """
         if not self._rows or self._sync_id != found.sync_id:
             return 0
-        is_only = not self._build and found.state is SnapshotState.READY and found.attempt == 1
+        is_only = not self._build and found.attempt == 1
         return self._rows if is_only or self._build == found.build else None
