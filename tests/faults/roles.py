@@ -8,14 +8,17 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 
 import queues
 from lr_client import RoutingQueueSenderClient, subscribe
+from lr_client.snapshot import transmitter
 from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_server import LogReplicationServer
 from lr_server.source import sink_connector
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import StoreUnavailableError
+from queues.send_snapshot.block_packer import WriteLimits
 from queues.wire.replication_pb2 import Ack, Frame
 from sink import RemoteSink
 from tests.faults import ledger
@@ -41,6 +44,8 @@ def application(plan: Plan, name: str, over: threading.Event) -> None:
         threading.Thread(target=write, args=(random.Random(f"{plan.seed}/{name}/{os.getpid()}/{number}"),))
         for number in range(WRITERS)
     ]
+    # Small batches, so that most snapshots travel while they are built.
+    transmitter.WriteLimits = partial(WriteLimits, batch_rows=40)  # type: ignore[assignment,misc]
     with closing(SnapshotTransmitter(engine, ledger.CLIENT, counters.Items(), block_rows=10)):
         for thread in threads:
             thread.start()
