@@ -11,6 +11,9 @@ from queues.replica_groups import ActiveMember
 from queues.wire.replication_pb2 import Frame
 from sink.rests import Rest
 
+#: A frame, its last row number, and its size in bytes.
+SnapshotFrame = tuple[Frame, int, int]
+
 
 def not_a_member() -> None:
     """Return no member: the site of the session is in no group of replicas."""
@@ -24,7 +27,7 @@ class FrameSources:
     """
 
     outgoing: Outgoing
-    snapshot_frames: Callable[[SnapshotWork], Iterator[tuple[Frame, int, int] | Rest]]
+    snapshot_frames: Callable[[SnapshotWork], Iterator[SnapshotFrame | Rest]]
     newest: Callable[[], Tick | None]
     lane: SnapshotLane
     active: Callable[[], ActiveMember | None] = not_a_member

@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlalchemy import Engine
 
+from lr_server.session.frame_sources import SnapshotFrame
 from lr_server.session.work import SnapshotWork
 from queues import send_snapshot
 from queues.database.transactions import reading
@@ -19,7 +20,7 @@ _LOOK: Final = 0.5
 
 def growing_frames(
     engine: Engine, work: SnapshotWork, chunk_bytes: Callable[[], int]
-) -> Generator[tuple[Frame, int, int] | Rest, None, tuple[SnapshotSync, int]]:
+) -> Generator[SnapshotFrame | Rest, None, tuple[SnapshotSync, int]]:
     """Yield a frame for the next rows as soon as they are there, and each wait for them.
 
     Return the complete snapshot, and the last row that was sent. Raises `SnapshotCancelledError` once the attempt has

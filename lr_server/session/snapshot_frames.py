@@ -7,6 +7,7 @@ from typing import Final
 
 from sqlalchemy import Engine
 
+from lr_server.session.frame_sources import SnapshotFrame
 from lr_server.session.growing_frames import chunk_of, growing_frames, size_of
 from lr_server.session.outgoing import tick_header
 from lr_server.session.work import SnapshotWork
@@ -25,9 +26,6 @@ log = logger("lrq.server")
 
 #: The longest wait for a sink that forgets rows, in seconds; its answer ends the wait.
 _LOOK: Final = 0.5
-
-#: A frame, its last row number, and its size in bytes.
-SnapshotFrame = tuple[Frame, int, int]
 
 
 def frames(engine: Engine, work: SnapshotWork, *, chunk_bytes: Callable[[], int]) -> Iterator[SnapshotFrame | Rest]:

@@ -13,6 +13,7 @@ class StagedBuild:
     """Remembers for one session which build its sink's staged rows are of; for the session's thread.
 
     A sink names the snapshot of its staged rows, but not the build. A new attempt has other rows under the same name.
+    The stream's thread may call `forget_build`.
     """
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from lr_server.protocol.events import SessionEvent, SnapshotCancelled, SnapshotS
 from lr_server.session.batches import Batches
 from lr_server.session.current_work import CurrentWork
 from lr_server.session.failures import source_failed
+from lr_server.session.frame_sources import SnapshotFrame
 from lr_server.session.stream_context import StreamContext
 from lr_server.session.telling import Telling
 from lr_server.session.work import EndWork, LogWork, SnapshotWork, Work
@@ -17,8 +18,6 @@ from sink.rests import Rest
 
 #: The longest sleep of a sender whose turn has not come, in seconds.
 _LOOK = 0.5
-
-_Step = tuple[Frame, int, int] | Rest
 
 
 class StreamFrames:
@@ -105,7 +104,9 @@ class StreamFrames:
             self._lane.note_all_acknowledged(self._context)
         yield from self._work.following(work)
 
-    def _pulled(self, steps: Iterator[_Step], wanted: Callable[[], bool]) -> Iterator[_Step]:
+    def _pulled(
+        self, steps: Iterator[SnapshotFrame | Rest], wanted: Callable[[], bool]
+    ) -> Iterator[SnapshotFrame | Rest]:
         """Yield the *steps* of a snapshot while the work is wanted. A change during a step ends the rest after it."""
         self._inflight.bell.clear()
         while wanted() and (step := next(steps, None)) is not None:

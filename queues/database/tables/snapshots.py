@@ -46,7 +46,8 @@ snapshot_parts = Table(
 )
 
 #: The rows of a part are numbered from 1, without gaps. A block holds `last_ord` - `row_count` + 1 to `last_ord`.
-#: `block` is the wire's message `Block`, with `plain_size` bytes after unpacking.
+#: `block` is the wire's message `Block`, with `plain_size` bytes after unpacking. A block without rows, with `last_ord`
+#: 0, tells that a task has written its whole part.
 snapshot_blocks = Table(
     "lrq_snapshot_blocks",
     metadata,

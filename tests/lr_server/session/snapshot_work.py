@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 
 from lr_server.protocol.answers import SentSnapshot
 from lr_server.session import snapshot_frames
-from lr_server.session.snapshot_frames import SnapshotFrame
+from lr_server.session.frame_sources import SnapshotFrame
 from lr_server.session.work import SnapshotWork
 from queues import send_snapshot
 from queues.database.transactions import reading

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from lr_server.session import snapshot_frames
-from lr_server.session.snapshot_frames import SnapshotFrame
+from lr_server.session.frame_sources import SnapshotFrame
 from queues.blocks import decode_snapshot
 from queues.database.transactions import writing
 from queues.errors import SnapshotCancelledError

@@ -84,7 +84,6 @@ def test_the_order_is_that_of_the_complete_snapshot(site: Engine, attempt: Attem
 
 def test_a_try_without_an_end_and_an_earlier_attempt_do_not_count(site: Engine, attempt: Attempt) -> None:
     end_part(site, attempt, 0, [b"of another attempt"], chance=1)
-    request(site, "tokyo")
     later = Attempt(
         attempt.sync_id, attempt.client, attempt.destination, attempt.reason, attempt.owner, attempt.number + 1
     )
