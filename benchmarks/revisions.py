@@ -63,9 +63,10 @@ def rows(pairs: Sequence[tuple[Found, Found]]) -> list[tuple[str, ...]]:
 
 def _row(number: str, pairs: Sequence[tuple[Found, Found]]) -> tuple[str, ...]:
     former, now = (Summary.of([pair[side][number] for pair in pairs]).median for side in (0, 1))
-    ratios = Summary.of([pair[1][number] / pair[0][number] for pair in pairs])
-    spread = f"{shown(ratios.least)} – {shown(ratios.most)}"
-    return number, shown(former), shown(now), shown(now / former), spread
+    # A short rest may take less CPU than the clock of processes shows: zero has no ratio.
+    ratios = [pair[1][number] / pair[0][number] for pair in pairs if pair[0][number]]
+    spread = f"{shown(min(ratios))} – {shown(max(ratios))}" if ratios else ""
+    return number, shown(former), shown(now), shown(now / former) if former else "", spread
 
 
 if __name__ == "__main__":

@@ -322,6 +322,13 @@ def test_two_revisions_are_compared_round_by_round():
     assert revision_rows(pairs) == [("speed", "20", "30", "1.5", "0.5 – 1.5")]
 
 
+def test_a_former_zero_has_no_ratio():
+    assert revision_rows([({"idle": 0.0}, {"idle": 5.0})]) == [("idle", "0", "5", "", "")]
+    assert revision_rows([({"idle": 0.0}, {"idle": 5.0}), ({"idle": 4.0}, {"idle": 1.0})]) == [
+        ("idle", "2", "3", "1.5", "0.25 – 0.25")
+    ]
+
+
 def test_a_folder_without_a_revision_is_refused(tmp_path: Path):
     with pytest.raises(typer.BadParameter, match="unpack one there with git archive"):
         compare(tmp_path, server="wheel")
