@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,11 +92,15 @@ def locate(config: Path | None, database: str | None, site: str | None) -> SiteP
     url = database or _setting("database_url", written)
     site_id = site or _setting("site_id", written)
     if not url:
-        raise ConfigurationError(
-            f"no database is named: give --database, set LRQ_DATABASE_URL, or write database_url in {DEFAULT_FILE}"
-        )
+        raise ConfigurationError(_no_database(str(config or DEFAULT_FILE), written))
     located = urls.with_schema(_checked(url), _setting("schema", written))
     return SitePlace(located, None if site_id is None else names.site_id(site_id), written)
+
+
+def _no_database(file: str, written: Mapping[str, object]) -> str:
+    if near := get_close_matches("database_url", written, n=1):
+        return f"no database is named: {file} has {near[0]!r}, did you mean 'database_url'?"
+    return f"no database is named: give --database, set LRQ_DATABASE_URL, or write database_url in {file}"
 
 
 @contextmanager

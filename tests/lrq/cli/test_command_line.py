@@ -215,6 +215,20 @@ def test_commands_and_server_read_the_same_settings(elsewhere: Path, monkeypatch
     assert str(locate(None, None, None).url) == Settings.load().database_url == "sqlite:///a.db"
 
 
+def test_a_file_without_a_database_is_named(lrq: Command, tmp_path: Path):
+    file = tmp_path / "paris.toml"
+    file.write_text('site_id = "paris"\n')
+    done = lrq("status", "--config", str(file))
+    cure = f"give --database, set LRQ_DATABASE_URL, or write database_url in {file}"
+    assert (done.code, done.err) == (1, f"lrq: no database is named: {cure}\n")
+    file.write_text('site_id = "paris"\ndatabase = "sqlite:///a.db"\n')
+    done = lrq("status", "--config", str(file))
+    assert (done.code, done.err) == (
+        1,
+        f"lrq: no database is named: {file} has 'database', did you mean 'database_url'?\n",
+    )
+
+
 def test_a_password_is_not_shown(lrq: Command):
     done = lrq("status", "--database", "nonsense:secret@host")
     assert done.code == 1
