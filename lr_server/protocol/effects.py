@@ -72,14 +72,13 @@ class WatchSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TransferSnapshot:
-    """Send begin, the rows after `after_row` and the end marker; report ChunkAcked, SnapshotSent, SnapshotApplied.
+    """Send begin, the rows that the sink lacks, and the end marker; report ChunkAcked, SnapshotSent, SnapshotApplied.
 
-    The sink has the first `after_row` rows already, if they are of the same build. Rows of a build that goes on are
-    sent as they come. Report SnapshotCancelled once that build has failed.
+    The sink keeps the rows that it has staged of the same build. Rows of a build that goes on are sent as they come.
+    Report SnapshotCancelled once that build has failed.
     """
 
     sync_id: str
-    after_row: int
 
 
 @dataclass(frozen=True, slots=True)

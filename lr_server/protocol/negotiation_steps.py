@@ -70,7 +70,7 @@ def _follow(decision: Decision, attempt: int) -> Step:
         case AwaitSnapshot(sync_id=sync_id, reason=reason):
             return await_snapshot(sync_id, reason, attempt)
         case ResumeSnapshot(sync_id=sync_id, rows=rows, reason=reason):
-            return SnapshotTransferring(sync_id, reason, rows, attempt), (TransferSnapshot(sync_id, rows),)
+            return SnapshotTransferring(sync_id, reason, rows, attempt), (TransferSnapshot(sync_id),)
         case ConfirmSnapshot(sync_id=sync_id):
             return Negotiating(attempt), (MarkSnapshotApplied(sync_id), Negotiate())
         case _:

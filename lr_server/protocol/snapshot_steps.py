@@ -66,7 +66,7 @@ def snapshot_awaiting(state: SnapshotAwaiting, event: SessionEvent) -> Step:
     match event:
         case SnapshotReady(sync_id=state.sync_id):
             transfer = SnapshotTransferring(state.sync_id, state.reason, attempt=state.attempt)
-            return transfer, (TransferSnapshot(state.sync_id, 0),)
+            return transfer, (TransferSnapshot(state.sync_id),)
         case SnapshotRequested(sync_id=state.sync_id):
             return ignored(state, IgnoreReason.SAME_SNAPSHOT)
         case SnapshotRequested(sync_id=sync_id, reason=reason):

@@ -9,6 +9,7 @@ from typing import assert_never
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
 from lr_server.protocol.events import Event
+from lr_server.protocol.histories import StagedSnapshot
 from lr_server.protocol.machine import advance
 from lr_server.protocol.negotiation import InitialSync, Resume, decide
 from lr_server.protocol.states import BackingOff, Failed, Idle, LogEntrySync, SnapshotAwaiting, State
@@ -46,6 +47,7 @@ class Simulation:
     stream: int = 0
     retry_asked: bool = False
     answer: Event | None = None
+    staged: StagedSnapshot | None = None
     ignored: list[str] = field(default_factory=list)
     numbers: "count[int]" = field(default_factory=lambda: count(1))
 
@@ -90,8 +92,8 @@ class Simulation:
                 self.request(reason)
             case do.WatchSnapshot(sync_id=sync_id):
                 self._tell_snapshot(sync_id)
-            case do.TransferSnapshot(sync_id=sync_id, after_row=after_row):
-                self._transfer(sync_id, after_row)
+            case do.TransferSnapshot(sync_id=sync_id):
+                self._transfer(sync_id)
             case do.MarkSnapshotApplied(sync_id=sync_id):
                 snapshot = self.source.find(sync_id)
                 if snapshot is not None and snapshot.state == "ready":
@@ -128,6 +130,7 @@ class Simulation:
             return
         self.stream = self.sink.stream = next(self.numbers)
         sink = self.sink.history()
+        self.staged = sink.staged
         decision = decide(self.source.history(sink), sink, initial_sync=self.initial_sync)
         if isinstance(decision, Resume):
             assert decision.position == sink.received
@@ -171,11 +174,12 @@ class Simulation:
             case _:
                 self.post(happened.SnapshotCancelled(sync_id))
 
-    def _transfer(self, sync_id: str, after_row: int) -> None:
+    def _transfer(self, sync_id: str) -> None:
         snapshot = self.source.find(sync_id)
         if snapshot is None or self.source.status(sync_id) != "ready":
             self.post(happened.SnapshotCancelled(sync_id))
             return
+        after_row = self.staged.rows if self.staged is not None and self.staged.sync_id == sync_id else 0
         assert self.sink.staging_id != sync_id or after_row == len(self.sink.staged), "rows are sent again"
         self.sending = SnapshotCursor(sync_id, deque(chunks(snapshot, after_row, 2)), after_row)
         self.window = self._new_window()

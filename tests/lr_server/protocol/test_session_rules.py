@@ -70,7 +70,7 @@ def test_a_first_sync_is_a_snapshot_and_then_the_log_from_its_base():
     kinds = (WatchSnapshot, TransferSnapshot, MarkSnapshotApplied, StreamLog)
     assert [effect for effect in effects if isinstance(effect, kinds)] == [
         WatchSnapshot("s"),
-        TransferSnapshot("s", 0),
+        TransferSnapshot("s"),
         MarkSnapshotApplied("s"),
         StreamLog(BASE, 100),
     ]
@@ -84,7 +84,7 @@ def test_a_forced_request_first_stops_the_log():
 def test_a_snapshot_in_transfer_continues_at_the_last_row_of_the_sink():
     lost = after(STATES["transferring"], ChunkAcked("ours", 80), PeerLost("cut"), RetryDue())
     state, effects = advance(lost, Negotiated(ResumeSnapshot("ours", 80, "why")))
-    assert TransferSnapshot("ours", 80) in effects
+    assert TransferSnapshot("ours") in effects
     assert advance(state, ChunkAcked("ours", 80))[0] == state
 
 
