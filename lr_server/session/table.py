@@ -13,7 +13,7 @@ from queues.database.servers import check_ranges
 from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.logs import logger
-from queues.send_log import links, released, sessions, strangers
+from queues.send_log import links, sessions, strangers
 from queues.send_log.known_sites import KnownSites, read_known, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
@@ -29,13 +29,12 @@ NO_PEER: Final = "the site is not among the peers of the server"
 def ensure(engine: Engine, owed: SessionKey) -> int:
     """Insert the session's row before the session begins, so that trim keeps its entries.
 
-    A claim that an operator has released is back. Return the number of replaced entries counted until now.
+    The wish of a released link is gone. Return the number of replaced entries counted until now.
     """
     with reading(engine) as connection:
         found = sessions.find_session(connection, owed)
-        is_released = owed in released.released(connection)
         was_forgotten = owed in links.unclaimed(connection)
-    if found is not None and not is_released and not was_forgotten:
+    if found is not None and not was_forgotten:
         return found.replaced_total
     with writing(engine) as connection:
         if links.begin_by_itself(connection, owed):
@@ -43,8 +42,6 @@ def ensure(engine: Engine, owed: SessionKey) -> int:
         if sessions.find_session(connection, owed) is None:
             # The sink may have entries of a forgotten session, and must not go on after them across a gap.
             sessions.add_session(connection, owed, *describe(Idle()), lost_seq=strangers.lost_by(connection, owed))
-        else:
-            released.claim_again(connection, owed)
     return 0 if found is None else found.replaced_total
 
 

@@ -26,7 +26,6 @@ from queues.send_log.destination_sets import forget_unused
 from queues.send_log.links import unclaimed
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.reads import newest_tick, tick_of, trimmed_seq
-from queues.send_log.released import released
 from queues.send_log.rotation import SegmentLimits, leaves_room, share
 from queues.send_log.segment_claims import Claim, is_kept
 from queues.send_log.strangers import record_strangers
@@ -138,9 +137,8 @@ def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, r
         if owes(claim.owed, _mark_at(connection, claim.acked_seq), mark)
     ]
     closed = unclaimed(connection)
-    free = released(connection) | closed
     strangers = [claim for claim in _strangers(connection, sets, retention) if claim.owed not in closed]
-    claims = [*(claim for claim in lagging if claim.owed not in free), *strangers]
+    claims = [*(claim for claim in lagging if claim.owed not in closed), *strangers]
     if not is_beyond(connection, upto, retention) and is_kept(claims, upto.created_us, retention, now_us()):
         return None
     return Verdict(

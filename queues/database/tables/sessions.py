@@ -8,8 +8,8 @@ from queues.database.tables.base import metadata
 #: trimmed tick with unacknowledged entries for the session. `replaced_total` counts entries that were not sent,
 #: because a later entry of the same tick replaced them. The subscriber has applied the log up to `applied_seq` (NULL:
 #: unknown). The session tells its sink the lease's generation plus `lead`; `leaps` counts the last changes of
-#: `lead`, the newest of them at `leaped_us`. `released`: trim keeps no entry for the session. `window_percent` is the
-#: used share of the window, in steps of ten.
+#: `lead`, the newest of them at `leaped_us`. `window_percent` is the used share of the window, in steps of ten. Nothing
+#: uses `released`, because a link without a claim has a wish.
 sessions = Table(
     "lrq_sessions",
     metadata,

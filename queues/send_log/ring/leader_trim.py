@@ -4,7 +4,6 @@ from sqlalchemy import Connection
 
 from queues.send_log.links import unclaimed
 from queues.send_log.port import Retention
-from queues.send_log.released import released
 from queues.send_log.segments import Verdict, behind, is_beyond
 
 
@@ -18,6 +17,6 @@ def may_go(connection: Connection, verdict: Verdict, upto: int, retention: Reten
         return False
     if is_beyond(connection, verdict.upto, retention):
         return True
-    free = released(connection) | unclaimed(connection)
+    free = unclaimed(connection)
     claims = behind(connection, verdict.upto, retention)
     return all(claim.is_unknown or claim.owed in free for claim in claims)

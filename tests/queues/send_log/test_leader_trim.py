@@ -8,14 +8,14 @@ from queues.database import leases
 from queues.database.transactions import writing
 from queues.names import SiteId
 from queues.positions import Position
-from queues.send_log import released
+from queues.send_log.links import set_wish
 from queues.send_log.opening import open_log
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.reads import trimmed_seq
 from queues.send_log.ring.released_log import ReleasedLog
 from queues.send_log.ring.tick_contents import TickStamp, content_after
 from queues.send_log.sessions import SessionChange, add_session, save_sessions
-from queues.states import SessionState
+from queues.states import LinkWish, SessionState
 from tests.lr_server.ring.stores import CLIENT, begin, keep_after, log_rows, new_store, transaction
 
 DAY = 86_400.0
@@ -109,7 +109,7 @@ def test_a_site_without_a_claim_keeps_no_segment(leader: Leader, gone: str):
     lima = leader.acknowledge("lima", 3)
     with writing(leader.engine) as connection:
         if gone == "released":
-            released.release(connection, [lima])
+            set_wish(connection, [lima], LinkWish.RELEASED)
         else:
             save_sessions(connection, [SessionChange(lima, SessionState.INACTIVE, "", 0, None)])
     assert leader.trim(Retention(DAY, 2**40, unknown_seconds=0.0, peers=frozenset({SiteId("tokyo")}))) == 6

@@ -6,8 +6,9 @@ from sqlalchemy.orm import Session
 
 from queues.database import leases
 from queues.errors import TrimmedError
-from queues.send_log import released
+from queues.send_log import links
 from queues.send_log.port import Retention, TickLimits
+from queues.states import LinkWish
 from tests.queues.reading import Reader
 from tests.queues.send_log.transmitting import LIMA, TOKYO, acknowledge, client, transmit
 
@@ -73,8 +74,7 @@ def test_a_released_site_keeps_no_entries_and_its_loss_is_recorded(site: Engine,
     acknowledge(site, "lima", 0)
     reader.rotate()
     with site.begin() as connection:
-        released.release(connection, [LIMA])
-        assert released.released(connection) == {LIMA}
+        links.set_wish(connection, [LIMA], LinkWish.RELEASED)
     assert reader.trim().emptied_segments == 0, "tokyo lacks the entry"
     acknowledge(site, "tokyo", 1)
     trimmed = reader.trim()
@@ -90,8 +90,8 @@ def test_a_site_that_claims_again_keeps_its_entries(site: Engine, reader: Reader
     acknowledge(site, "lima", 0)
     reader.rotate()
     with site.begin() as connection:
-        released.release(connection, [LIMA])
-        released.claim_again(connection, LIMA)
+        links.set_wish(connection, [LIMA], LinkWish.RELEASED)
+        assert links.begin_by_itself(connection, LIMA)
     assert reader.trim().emptied_segments == 0
 
 
