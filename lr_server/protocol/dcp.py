@@ -28,11 +28,11 @@ def dcp_decide(
     failover_log: Sequence[Branch],
     high_seq: int,
     purge_seq: int,
-    strict: bool,
 ) -> DcpResume | DcpRollback:
     """Compare two histories by their branches alone, as Couchbase's DCP does.
 
-    A DCP snapshot is a tick here. Raises `InvalidPositionError` unless `snap_start <= start <= snap_end`.
+    A consumer at 0 that names a branch must be in the producer's history too. A DCP snapshot is a tick here. Raises
+    `InvalidPositionError` unless `snap_start <= start <= snap_end`.
 
     Args:
         start: The consumer has everything up to here.
@@ -42,11 +42,10 @@ def dcp_decide(
         failover_log: The producer's branches, oldest first.
         high_seq: The producer's newest sequence number.
         purge_seq: The producer has purged everything up to here.
-        strict: Whether a consumer at 0 that names a branch must be in the producer's history too.
     """
     if not snap_start <= start <= snap_end:
         raise InvalidPositionError(f"{start} is not between {snap_start} and {snap_end}")
-    if start == 0 and (not branch or not strict):
+    if start == 0 and not branch:
         return DcpResume()
     if start == snap_end:  # the consumer has the whole tick
         snap_start = start

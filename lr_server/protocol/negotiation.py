@@ -277,5 +277,4 @@ def _compare(source: SourceHistory, position: Position, snap_start: int, snap_en
         failover_log=source.branches,
         high_seq=source.newest_seq,
         purge_seq=source.lost_seq,
-        strict=True,
     )

@@ -15,7 +15,7 @@ RESUME = DcpResume()
 
 
 def decided(start: int, snap_start: int, snap_end: int, branch: str, **more: object) -> DcpResume | DcpRollback:
-    values: dict[str, object] = {"failover_log": LOG, "high_seq": HIGH, "purge_seq": 0, "strict": True, **more}
+    values: dict[str, object] = {"failover_log": LOG, "high_seq": HIGH, "purge_seq": 0, **more}
     return dcp_decide(start=start, snap_start=snap_start, snap_end=snap_end, branch=branch, **values)  # type: ignore[arg-type]
 
 
@@ -59,10 +59,6 @@ def test_documented_case(case: str, start: int, snap_start: int, snap_end: int, 
 )
 def test_purged_case(case: str, start: int, snap_start: int, snap_end: int, purge: int, expected: object):
     assert decided(start, snap_start, snap_end, "new", purge_seq=purge) == expected, case
-
-
-def test_at_0_another_history_is_accepted_unless_strict():
-    assert decided(0, 0, 0, "other", strict=False) == RESUME
 
 
 @pytest.mark.parametrize(("start", "snap_start", "snap_end"), [(9, 10, 20), (21, 10, 20)])
