@@ -90,9 +90,8 @@ class MarkSnapshotApplied:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSnapshot:
-    """Replace this snapshot by a new request for `reason`, durably, in one transaction."""
+    """Replace the snapshot by a new request for `reason`, durably, in one transaction."""
 
-    sync_id: str
     reason: str
 
 

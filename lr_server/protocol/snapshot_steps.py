@@ -106,7 +106,7 @@ def wait_for_apply(state: WaitForApply, event: SessionEvent) -> Step:
             words = f"the sink refused snapshot {state.sync_id}: {reason}"
             attempt = state.attempt + 1
             # An effect that fails ends the step, so the retry comes before the discard.
-            effects = (Disconnect(), RetryAfter(attempt, slow=True), DiscardSnapshot(state.sync_id, words))
+            effects = (Disconnect(), RetryAfter(attempt, slow=True), DiscardSnapshot(words))
             return Failed(attempt, words), effects
         case ChunkAcked(sync_id=state.sync_id) | SnapshotSent(sync_id=state.sync_id):
             return ignored(state, IgnoreReason.ALL_SENT)

@@ -214,7 +214,7 @@ CHANGES: dict[str, dict[str, str]] = {
     "wait for apply": {
         **_ENDING,
         **_BREAKING,
-        "refused CORRUPT": "failed: Disconnect, RetryAfter(3, slow), DiscardSnapshot(ours)",
+        "refused CORRUPT": "failed: Disconnect, RetryAfter(3, slow), DiscardSnapshot",
         "other requested": "snapshot sync: StopSending, WatchSnapshot(other)",
         "ours cancelled": "negotiating: StopSending, Negotiate",
         "ours applied": "log-entry sync: MarkSnapshotApplied(ours), StreamLog(110, 110)",
