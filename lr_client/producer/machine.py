@@ -56,11 +56,10 @@ class StreamPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """The consequences of an event: outcomes to tell, and whether the stream ends now, for which reason."""
+    """The consequences of an event: outcomes to tell, and whether the stream ends now."""
 
     outcomes: tuple[RequestOutcome, ...] = ()
     ends: bool = False
-    reason: str = ""
     leader: str = ""
     is_failure: bool = False
 
@@ -159,7 +158,7 @@ class ProducerMachine:
         """End the stream without an answer; every request with a number is in doubt now."""
         self._close(reason)
         self.requests.doubt()
-        return Reaction(ends=True, reason=reason, is_failure=True)
+        return Reaction(ends=True, is_failure=True)
 
     def expired(self, key: int) -> RequestOutcome | None:
         """Await the request or question *key* no longer; return its outcome, None if that was told before."""
@@ -229,7 +228,7 @@ class ProducerMachine:
                 failed.append(_unknown(each, answer.reason))
         self.questions.clear()
         self.requests.forget_waiting()
-        return Reaction(tuple(failed), ends=True, reason=answer.reason, is_failure=True)
+        return Reaction(tuple(failed), ends=True, is_failure=True)
 
     def _stored(self, answer: Accepted) -> Reaction:
         request = self.requests.pop_first()
@@ -255,11 +254,11 @@ class ProducerMachine:
         told += [RequestOutcome(each.key, RequestFailure(FailureCause.DROPPED, reason=dropped)) for each in behind]
         self.requests.forget_all()
         self._close(_NO_ANSWER)
-        return Reaction(tuple(told), ends=True, reason=answer.reason)
+        return Reaction(tuple(told), ends=True)
 
     def _refused_for_now(self, answer: Declined) -> Reaction:
         self._unnumber(answer)
-        return Reaction(ends=True, reason=answer.reason, leader=answer.leader, is_failure=True)
+        return Reaction(ends=True, leader=answer.leader, is_failure=True)
 
     def _unnumber(self, answer: Declined) -> None:
         """End the stream after a refusal: requests without doubt wait again."""
@@ -281,7 +280,7 @@ class ProducerMachine:
         told += [RequestOutcome(each.key, self.end) for each in self.requests.waiting]
         self.questions.clear()
         self.requests.forget_all()
-        return Reaction(tuple(told), ends=True, reason=reason)
+        return Reaction(tuple(told), ends=True)
 
 
 def _refusal(answer: Declined) -> RequestFailure:
