@@ -28,15 +28,12 @@ from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.migrations import require
 from queues.errors import UsageError
 from queues.leadership import TopologyFacts
-from queues.logs import logger
 from queues.names import ClientName, SiteId
 from queues.positions import Position, PositionToken, parse_position
 from sink import local
 from sink.transport.health import HealthService
 from sink.transport.servicer import REPLICATION
 from sink.writer import SinkWriter
-
-log = logger("lrq.server")
 
 
 class LogReplicationServer:

@@ -12,7 +12,6 @@ from lr_server.ingest.pending import Pending, settle_all
 from lr_server.ingest.unanswered import LOOK, Request, Ticked, Unanswered
 from queues.clock import Clock
 from queues.errors import LrqError
-from queues.logs import logger
 from queues.send_log.port import LogRow, TickRows
 from queues.send_log.producers import Store, StoreOutcome
 from queues.words import in_words
@@ -21,8 +20,6 @@ from queues.words import in_words
 AT_ONCE: Final = 256
 #: The most events that are heard between two looks.
 _HEARD: Final = 64
-
-log = logger("lrq.ingest")
 
 
 class _Begun:

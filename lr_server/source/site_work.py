@@ -42,7 +42,6 @@ class SiteWork:
         on_ended: OnEnded,
     ) -> None:
         """Take the ticks of *source* under *lease*; for *on_tick* and *on_begin* see `Sequencer`."""
-        self.lease = lease
         self.sequencer = Sequencer(
             engine, source, feed, lease,
             wakeup=wakeup, clock=clock, idle_seconds=settings.idle_poll_seconds,
