@@ -9,16 +9,14 @@ from lr_server.topology.providers import list_of
 from lr_server.topology.rules import OwnSite, checked_peers
 from queues.database.peers import (
     PeerRow,
-    PeerTable,
     lock_table,
     put_peer,
     put_replicas,
-    read_table,
     remove_peer,
     remove_replicas,
 )
 from queues.database.servers import view_of
-from queues.database.transactions import reading, writing
+from queues.database.transactions import writing
 from queues.errors import ConfigurationError
 from queues.names import SiteId
 from queues.replica_groups import checked_groups, group_of
@@ -35,12 +33,6 @@ class PeerChange(NamedTuple):
     def is_change(self) -> bool:
         """Whether anything has changed."""
         return self.before != self.after
-
-
-def peer_table(engine: Engine) -> PeerTable:
-    """Return the table of peers."""
-    with reading(engine, snapshot=True) as connection:
-        return read_table(connection)
 
 
 def add_peer(engine: Engine, row: PeerRow, own: OwnSite) -> PeerChange:

@@ -7,10 +7,10 @@ from sqlalchemy import Engine, text
 
 from lr_server.topology.providers import PeerList, TableProvider
 from lr_server.topology.rules import OwnSite
-from lr_server.topology.table import PeerChange, add_peer, drop_peer, peer_table
+from lr_server.topology.table import PeerChange, add_peer, drop_peer
 from queues.database import servers
-from queues.database.peers import PeerRow
-from queues.database.transactions import writing
+from queues.database.peers import PeerRow, PeerTable, read_table
+from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError
 from queues.names import SiteId
 from tests.seen_statements import seen_statements
@@ -24,6 +24,11 @@ def row(site: str, endpoint: str = "", snapshots: str = "") -> PeerRow:
 
 def add(site: Engine, *rows: PeerRow, own: OwnSite = PARIS) -> list[PeerChange]:
     return [add_peer(site, each, own) for each in rows]
+
+
+def peer_table(site: Engine) -> PeerTable:
+    with reading(site) as connection:
+        return read_table(connection)
 
 
 def test_a_new_site_has_no_peers(site: Engine) -> None:
