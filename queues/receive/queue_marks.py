@@ -143,9 +143,14 @@ class Backlog(NamedTuple):
 def backlog(connection: Connection, queue_id: int) -> Backlog:
     """Count the entries of a queue and its parked entries."""
     applied_seq = log_progress(connection, queue_id)
-    parked = select(func.count()).select_from(parked_entries).where(parked_entries.c.queue_id == queue_id)
     return Backlog(
         log_blocks.count(connection, queue_id, applied_seq, COUNTED + 1),
         log_blocks.oldest_us(connection, queue_id, applied_seq),
-        connection.execute(parked).scalar_one(),
+        parked_count(connection, queue_id),
     )
+
+
+def parked_count(connection: Connection, queue_id: int) -> int:
+    """Return the number of parked entries of a queue."""
+    own = select(func.count()).select_from(parked_entries).where(parked_entries.c.queue_id == queue_id)
+    return int(connection.execute(own).scalar_one())

@@ -15,7 +15,7 @@ from queues.receive import failures, parked_rows
 from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received, queue_state
 from queues.receive.failures import Failure
 from queues.receive.marks import NOT_ENDED
-from queues.receive.queue_marks import QueueMarks, backlog, queue_marks
+from queues.receive.queue_marks import QueueMarks, parked_count, queue_marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def is_refused(before: Failure | None, now: Failure | None, max_tries: int) -> b
 def _target(connection: Connection, queue: ReceiveQueue, max_tries: int) -> Target:
     received = queue_marks(connection, queue.queue_id).received
     held = _failures(connection, queue.queue_id)
-    return Target(queue, received, held, backlog(connection, queue.queue_id).parked, max_tries)
+    return Target(queue, received, held, parked_count(connection, queue.queue_id), max_tries)
 
 
 def _failures(connection: Connection, queue_id: int) -> dict[int | None, Failure]:
@@ -110,7 +110,7 @@ def _progress(connection: Connection, target: Target) -> QueueProgress:
     marks = queue_marks(connection, queue_id)
     reached = is_applied(target.received, marks) and not _has_calls_left(connection, queue_id)
     refusal = "" if reached else _refusal(target, _failures(connection, queue_id))
-    parked_now = backlog(connection, queue_id).parked if reached else target.parked
+    parked_now = parked_count(connection, queue_id) if reached else target.parked
     return QueueProgress(
         target, marks.consumed.seq if marks.consumed else 0, reached, parked_now - target.parked, refusal
     )
