@@ -22,7 +22,6 @@ _DANGLING: Final = re.compile(r"(it|its|they|their|them|these|those|this|that)\b
 _CODE: Final = re.compile(r"``[^`]+``|`[^`]+`|\*[\w.]+\*|\"[^\"]*\"|https?://\S+")
 _END: Final = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9*`\"'(])|\n\s*\n|\n\s*[-*] ")
 _ITEM: Final = re.compile(r"\s*([-*]|\d+\.) ")
-_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _MARKER: Final = re.compile(r"(noqa|type: ignore|pragma|pyright|fmt:|ruff:)\b.*")
 
 
