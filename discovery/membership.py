@@ -140,7 +140,7 @@ class Membership:
         """
         self._stopping.set()
         self._awake.set()
-        if wait and self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if wait:
             self._thread.join()
 
     # --- the thread

@@ -121,7 +121,7 @@ class Ownership:
         """End the work and release the lease; with *wait*, return after that."""
         self._stopping.set()
         self._awake.set()
-        if wait and self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if wait:
             self._thread.join()
 
     def _run(self) -> None:

@@ -15,22 +15,23 @@ OnEnded = Callable[[ThreadEndedError], None]
 
 
 def watched(name: str, work: Callable[[], None], on_ended: OnEnded) -> threading.Thread:
-    """Return a new daemon thread that runs *work*; its `join` returns at once if the thread could not start.
+    """Return a new daemon thread that runs *work*.
 
+    The thread's `join` returns at once before the start, if the thread could not start, and in the thread itself.
     An error that ends the thread is logged with its traceback, then *on_ended* gets it in the same thread.
     """
     return _Watched(target=watching(name, work, on_ended), name=name, daemon=True)
 
 
 class _Watched(threading.Thread):
-    """A thread whose owner may end it, although the machine had no thread for it."""
+    """A thread whose owner may end it from within, and where the machine had no thread for it."""
 
     def start(self) -> None:
         with end_told():
             super().start()
 
     def join(self, timeout: float | None = None) -> None:
-        if self.ident is not None:
+        if self.ident is not None and self is not threading.current_thread():
             super().join(timeout)
 
 

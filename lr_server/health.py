@@ -74,8 +74,7 @@ class Health:
     def stop(self) -> None:
         """Wait until the threads have ended; call `begin_stop` first."""
         for thread in (self._looking, self._teller):
-            if thread.is_alive():
-                thread.join()
+            thread.join()
 
     @property
     def is_silent(self) -> bool:

@@ -42,8 +42,7 @@ class ReplayWatch:
     def stop(self) -> None:
         """Wait for a look that runs, and look no more. May be called twice."""
         self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
         while not self._clock.wait(self._stopping, LOOK_SECONDS):

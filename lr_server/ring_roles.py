@@ -65,8 +65,7 @@ class RingRoles:
         """End all work, and then the member. May be called twice."""
         self._stopping.set()
         self._changed.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
         self._seat.stop()
 
     def released(self) -> None:

@@ -85,7 +85,7 @@ class ShardOwners:
     def stop(self, *, wait: bool = True) -> None:
         """End the work and release all leases; with *wait*, return after that."""
         self._stopping.set()
-        if wait and self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if wait:
             self._thread.join()
 
     def _run(self) -> None:

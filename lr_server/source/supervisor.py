@@ -107,8 +107,7 @@ class Supervisor:
         """End all sessions and wait for them; *lost* is the reason if other servers lead them now."""
         self._stopping.set()
         self._awake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
         with suppress(LrqError):
             self._running.retire()
         running = self.sessions()

@@ -79,8 +79,7 @@ class TickFollower:
         self._stopping.set()
         self._feed.close()
         self._wakeup.notify()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
         self._wakeup.close()
 
     def _run(self) -> None:

@@ -108,9 +108,8 @@ class FollowedTopology:
         """Read no further. May be called twice, and before `start`."""
         self._stopping = True
         self._awake.set()
-        if self._thread.is_alive():
-            # A provider that hangs must not hold up the end of the server.
-            self._thread.join(_END)
+        # A provider that hangs must not hold up the end of the server.
+        self._thread.join(_END)
 
     def refresh(self) -> None:
         """Read the peers now; an error of the provider is told in `facts`. For any thread.

@@ -34,6 +34,15 @@ def test_an_error_that_ends_a_thread_is_logged_and_passed_on(
     assert "in work" in getattr(record, FIELDS)["exception"]
 
 
+def test_a_thread_that_ends_itself_does_not_wait_for_its_end() -> None:
+    told: list[ThreadEndedError] = []
+    thread = watched("lrq-example", lambda: thread.join(), told.append)
+    thread.join()
+    thread.start()
+    thread.join()
+    assert told == []
+
+
 def test_a_thread_that_ends_without_an_error_tells_nothing() -> None:
     told: list[ThreadEndedError] = []
     thread = watched("lrq-example", lambda: None, told.append)
