@@ -154,17 +154,8 @@ class RingLink:
             with self._entry:
                 self._box.clear()
                 self._under_way.clear()
-            over = threading.Event()
             try:
-                with closing(self._open()) as channel:
-                    tell: grpc.StreamUnaryMultiCallable[bytes, pb.TellEnd] = channel.stream_unary(
-                        _TELL, response_deserializer=pb.TellEnd.FromString
-                    )
-                    with self._guard:
-                        self._call = tell.future(self._frames(over))
-                        if self._stopping.is_set():
-                            self._call.cancel()
-                    self._call.result()
+                self._tell()
             except grpc.FutureCancelledError:
                 pass
             except (grpc.RpcError, ConfigurationError) as error:
@@ -172,10 +163,24 @@ class RingLink:
                 self._note(error)
             except Exception as error:  # noqa: BLE001 - the top of the loop: without it the members would not meet again
                 self._trouble.note(error)
-            finally:
-                self._call = None
-                over.set()
             self._clock.wait(self._stopping, jittered(_PAUSE))
+
+    def _tell(self) -> None:
+        """Send parcels in one call until the call ends; raise its error."""
+        over = threading.Event()
+        try:
+            with closing(self._open()) as channel:
+                tell: grpc.StreamUnaryMultiCallable[bytes, pb.TellEnd] = channel.stream_unary(
+                    _TELL, response_deserializer=pb.TellEnd.FromString
+                )
+                with self._guard:
+                    self._call = tell.future(self._frames(over))
+                    if self._stopping.is_set():
+                        self._call.cancel()
+                self._call.result()
+        finally:
+            self._call = None
+            over.set()
 
     def _note(self, error: Exception) -> None:
         """Log the end of a call: a refusal needs an operator, and a member that is away does not."""
