@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from sqlalchemy import Engine
 
@@ -21,9 +21,6 @@ from queues.names import ClientName
 from queues.patience import patiently
 
 log = logger("lrq.work")
-
-#: Seconds between two looks at the subscriptions.
-_LOOK: Final = 0.1
 
 
 class Worker:
@@ -89,7 +86,7 @@ class Worker:
         """Work until a signal."""
         while not signals.asked:
             self._tell()
-            signals.rest(_LOOK)
+            signals.rest()
 
     def until_applied(self, signals: StopSignals, wanted: Sequence[Target], timeout: float) -> None:
         """Work until all of *wanted* is applied or an entry was refused too often; at most *timeout* seconds.
@@ -103,7 +100,7 @@ class Worker:
             found = progress()
             if (found is not None and _is_over(found)) or self._clock.monotonic() >= deadline:
                 return
-            signals.rest(_LOOK)
+            signals.rest()
 
     def standing_by(self) -> list[str]:
         """Return why subscriptions stand by, one sentence each."""

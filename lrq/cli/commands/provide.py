@@ -1,7 +1,7 @@
 """`lrq provide`."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from lrq.cli.process.stop_signals import StopSignals
     from lrq.cli.waits.provided import WantedSnapshots
     from queues.names import ClientName
-
-#: Seconds between two looks at the requests.
-_LOOK: Final = 0.1
 
 
 def provide(
@@ -118,7 +115,7 @@ def _until_stopped(transmitter: "SnapshotTransmitter", client: str, signals: "St
         if active is not None and active is not told:
             told = active
             log.info("snapshot provider", client=client, state="owner" if active else "standing by")
-        signals.rest(_LOOK)
+        signals.rest()
 
 
 def _until_provided(
@@ -139,7 +136,7 @@ def _until_provided(
                 break
         if SYSTEM_CLOCK.monotonic() >= deadline:
             break
-        signals.rest(_LOOK)
+        signals.rest()
     return wanted
 
 

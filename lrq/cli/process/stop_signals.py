@@ -8,6 +8,8 @@ from typing import Final
 from queues.clock import SYSTEM_CLOCK
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+#: Seconds between two looks at the work of a command.
+_LOOK: Final = 0.1
 
 
 class StopSignals:
@@ -23,9 +25,9 @@ class StopSignals:
         for number in _SIGNALS:
             signal.signal(number, self._note)
 
-    def rest(self, seconds: float) -> None:
-        """Let *seconds* pass; a signal is noted meanwhile."""
-        SYSTEM_CLOCK.wait(self._never, seconds)
+    def rest(self) -> None:
+        """Let the time until the next look pass; a signal is noted meanwhile."""
+        SYSTEM_CLOCK.wait(self._never, _LOOK)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self.asked = True

@@ -54,7 +54,7 @@ class RingStory:
             self._children.start(role)
         self._until_led_by(0)
         self._meter.start()
-        self._until_more(A_FEW)
+        self._until_more()
         self._narrator.say(
             f"rank 0 leads generation {self._generation(0)}, ranks 1 and 2 follow; a producer sends numbers to tokyo"
         )
@@ -63,7 +63,7 @@ class RingStory:
         self._children.kill(MEMBERS[0])
         self._narrator.say("rank 0: killed in the middle of its work (SIGKILL)")
         self._until_led_by(1)
-        self._until_more(A_FEW)
+        self._until_more()
         self._narrator.say(
             f"rank 1 leads generation {self._generation(1)}; "
             f"the producer went on there after a pause of {self._meter.longest_pause:.1f} s"
@@ -73,14 +73,14 @@ class RingStory:
         self._narrator.say("rank 0: started again; it copies the ticks that it missed")
         self._children.start(MEMBERS[0])
         self._until_led_by(0)
-        self._until_more(A_FEW)
+        self._until_more()
         self._narrator.say(f"rank 0 leads again, in generation {self._generation(0)}")
 
     def _cut_off_a_follower(self) -> None:
         self._children.stop(MEMBERS[1])
         self._narrator.say(f"rank 1: cut off for {2 * LEASE:g} s (SIGSTOP), so no message gets an answer there")
         before, end = len(self._meter.acknowledged), SYSTEM_CLOCK.monotonic() + 2 * LEASE
-        self._until_more(A_FEW)
+        self._until_more()
         self._until("the cut to last", lambda: SYSTEM_CLOCK.monotonic() >= end)
         taken = len(self._meter.acknowledged) - before
         self._narrator.say(f"ranks 0 and 2 went on, and took {taken:,} entries meanwhile")
@@ -108,9 +108,9 @@ class RingStory:
     def _until_led_by(self, rank: int) -> None:
         self._until(f"rank {rank} to lead", lambda: self._leads(rank))
 
-    def _until_more(self, entries: int) -> None:
-        """Wait until the ring has acknowledged so many further *entries*."""
-        wanted = len(self._meter.acknowledged) + entries
+    def _until_more(self) -> None:
+        """Wait until the ring has acknowledged `A_FEW` further entries."""
+        wanted = len(self._meter.acknowledged) + A_FEW
         self._until("the ring to take entries", lambda: len(self._meter.acknowledged) >= wanted)
 
     def _until(self, words: str, fact: Callable[[], bool]) -> None:
