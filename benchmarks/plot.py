@@ -7,22 +7,23 @@ from benchmarks.book import Book
 from benchmarks.figures import Summary, shown
 from benchmarks.issue_bars import FLOORS
 
+_UNIT: Final = "deliveries/s"
 _WIDTH: Final = 860
 _LEFT: Final = 320
 _LINE: Final = 22
 _COLOURS: Final = {"lrq": "#1f6feb", "": "#8b949e"}
 
 
-def plot(book: Book, experiment: str = "deliveries", unit: str = "deliveries/s") -> str:
+def plot(book: Book) -> str:
     """Draw one bar per setting and contender, without floors, and a line from the least to the most."""
     found = [
         (key, summary)
         for key, summary in book.summaries()
-        if (key.experiment, key.unit) == (experiment, unit) and key.contender not in FLOORS
+        if (key.experiment, key.unit) == ("deliveries", _UNIT) and key.contender not in FLOORS
     ]
     found.sort(key=lambda each: (each[0].setting, -each[1].median))
     most = max((summary.most for _, summary in found), default=1.0) or 1.0
-    parts = [f'<text x="8" y="18" font-weight="bold">{escape(unit)}</text>']
+    parts = [f'<text x="8" y="18" font-weight="bold">{_UNIT}</text>']
     for line, (key, summary) in enumerate(found):
         parts += _bar(24 + line * _LINE, f"{key.contender}, {key.setting}", summary, most)
     height = 34 + len(found) * _LINE

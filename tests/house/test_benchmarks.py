@@ -110,7 +110,10 @@ def test_the_page_names_missing_contenders():
 
 
 def test_the_plot_has_a_bar_for_each_contender():
-    assert plot(book(10.0, 5.0), "speed", "rows/s").count("<rect") == 3
+    found = Book()
+    for contender in ("ours", "theirs"):
+        found.add("deliveries", "one", contender, **{"deliveries/s": 10.0})
+    assert plot(found).count("<rect") == 3
 
 
 def test_every_entry_is_for_the_configured_number_of_destinations():
