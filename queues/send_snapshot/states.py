@@ -52,7 +52,6 @@ class SnapshotSync:
     checksum: int
     progress: str
     error: str
-    retry_us: int
     requested_us: int
     updated_us: int
     build: str = ""
@@ -143,7 +142,6 @@ def snapshot_of(row: Any) -> SnapshotSync:  # noqa: ANN401 - a row has its colum
         checksum=row.checksum,
         progress=row.progress,
         error=row.error,
-        retry_us=row.retry_us,
         requested_us=row.requested_us,
         updated_us=row.updated_us,
         build=row.build,

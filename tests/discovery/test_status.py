@@ -192,7 +192,7 @@ def asked(destination: str, state: SnapshotState, age_seconds: float) -> Snapsho
     """Return a request of policy that was changed for the last time *age_seconds* before second 1,000."""
     return SnapshotSync(
         sync_id=f"{destination} {state}", client=ClientName("policy"), destination=SiteId(destination), state=state,
-        reason="", attempt=0, owner="", base=ORIGIN, rows=0, bytes=0, checksum=0, progress="", error="", retry_us=0,
+        reason="", attempt=0, owner="", base=ORIGIN, rows=0, bytes=0, checksum=0, progress="", error="",
         requested_us=0, updated_us=int((1_000 - age_seconds) * 1_000_000),
     )  # fmt: skip
 

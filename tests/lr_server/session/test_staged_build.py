@@ -10,7 +10,7 @@ from queues.send_snapshot import SnapshotState, SnapshotSync
 
 READY = SnapshotSync(
     sync_id="s", client=ClientName("policy"), destination=SiteId("tokyo"), state=SnapshotState.READY, reason="",
-    attempt=1, owner="", base=Position("b", 1), rows=9, bytes=9, checksum=0, progress="", error="", retry_us=0,
+    attempt=1, owner="", base=Position("b", 1), rows=9, bytes=9, checksum=0, progress="", error="",
     requested_us=0, updated_us=0, build="s.1",
 )  # fmt: skip
 BUILDING = replace(READY, state=SnapshotState.BUILDING)
