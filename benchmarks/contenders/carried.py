@@ -26,3 +26,13 @@ class Carried:
         """Stop all processes and drop the databases."""
         self._workers.stop()
         self._databases.close()
+
+
+class CarriedUnordered(Carried):
+    """An unordered contender: entries arrive in any order."""
+
+    ordered = False
+
+    def progress(self, destination: int) -> int:
+        """Count the entries at the destination."""
+        return self.stored(destination)[0]

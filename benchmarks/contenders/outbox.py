@@ -10,8 +10,9 @@ import psycopg
 from sqlalchemy import text
 
 from benchmarks.contender import Place
+from benchmarks.contenders.carried import CarriedUnordered
 from benchmarks.contenders.tables import SOURCE, Databases
-from benchmarks.contenders.workers import Told, Workers
+from benchmarks.contenders.workers import Told
 from benchmarks.workload import Entry
 
 _TABLE: Final = (
@@ -26,15 +27,13 @@ _TAKE: Final = (
 )
 
 
-class Outbox:
+class Outbox(CarriedUnordered):
     """An outbox with one poller per destination."""
 
     name = "home-made outbox"
-    ordered = False
 
     def prepare(self, place: Place, destinations: int) -> None:
         """Start the pollers."""
-        self._workers = Workers()
         self._databases = databases = Databases(place.cluster, destinations)
         databases.source(*_TABLE)
         for number, sink in enumerate(databases.sinks):
@@ -46,19 +45,6 @@ class Outbox:
         rows = [{"sink": target, "payload": entry.payload} for entry in entries for target in entry.targets]
         with self._databases.engine.begin() as connection:
             connection.execute(_INSERT, rows)
-
-    def progress(self, destination: int) -> int:
-        """Count the entries at the destination."""
-        return self._databases.stored(destination)[0]
-
-    def stored(self, destination: int) -> tuple[int, int]:
-        """Count the rows of the destination."""
-        return self._databases.stored(destination)
-
-    def close(self) -> None:
-        """Stop the pollers and drop the databases."""
-        self._workers.stop()
-        self._databases.close()
 
 
 def poll(told: Told, source: str, sink: str, number: int) -> None:

@@ -7,23 +7,22 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.contender import Place
+from benchmarks.contenders.carried import CarriedUnordered
 from benchmarks.contenders.tables import SOURCE, Databases
-from benchmarks.contenders.workers import Told, Workers
+from benchmarks.contenders.workers import Told
 from benchmarks.workload import Entry
 
 _NUMBER = 8
 
 
-class PgQueuer:
+class PgQueuer(CarriedUnordered):
     """Enqueues jobs in the application's transaction, all with one call; workers take 100 at a time."""
 
     name = "pgqueuer"
-    ordered = False
     share = 0.1
 
     def prepare(self, place: Place, destinations: int) -> None:
         """Start the workers."""
-        self._workers = Workers()
         self._databases = databases = Databases(place.cluster, destinations)
         asyncio.run(_install(place.cluster.conninfo(SOURCE)))
         self._connection = place.cluster.connect(SOURCE)
@@ -45,14 +44,6 @@ class PgQueuer:
             payloads += [self._written.to_bytes(_NUMBER) + entry.payload] * len(entry.targets)
         with self._connection.transaction():
             SyncQueries(SyncPsycopgDriver(self._connection)).enqueue(names, payloads, [0] * len(names))
-
-    def progress(self, destination: int) -> int:
-        """Count the entries at the destination."""
-        return self._databases.stored(destination)[0]
-
-    def stored(self, destination: int) -> tuple[int, int]:
-        """Count the rows of the destination."""
-        return self._databases.stored(destination)
 
     def close(self) -> None:
         """Stop the workers and drop the databases."""

@@ -9,23 +9,22 @@ from typing import Any
 import psycopg
 
 from benchmarks.contender import Place
+from benchmarks.contenders.carried import CarriedUnordered
 from benchmarks.contenders.tables import SOURCE, Databases
-from benchmarks.contenders.workers import Told, Workers
+from benchmarks.contenders.workers import Told
 from benchmarks.workload import Entry
 
 
-class Procrastinate:
+class Procrastinate(CarriedUnordered):
     """Defers jobs in the application's transaction, with one call per destination."""
 
     name = "procrastinate"
-    ordered = False
     share = 0.05
 
     def prepare(self, place: Place, destinations: int) -> None:
         """Start the workers."""
         from procrastinate import App, SyncPsycopgConnector
 
-        self._workers = Workers()
         self._databases = databases = Databases(place.cluster, destinations)
         source = place.cluster.conninfo(SOURCE)
         self._app = App(connector=SyncPsycopgConnector(conninfo=source))
@@ -48,14 +47,6 @@ class Procrastinate:
             for target, arguments in jobs.items():
                 options: dict[str, Any] = {"queue": f"sink{target}", "connection": self._connection}
                 self._app.configure_task("deliver", **options).batch_defer(*arguments)
-
-    def progress(self, destination: int) -> int:
-        """Count the entries at the destination."""
-        return self._databases.stored(destination)[0]
-
-    def stored(self, destination: int) -> tuple[int, int]:
-        """Count the rows of the destination."""
-        return self._databases.stored(destination)
 
     def close(self) -> None:
         """Stop the workers and drop the databases."""
