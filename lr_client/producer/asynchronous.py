@@ -16,7 +16,7 @@ from lr_client.producer.machine import Reaction
 from lr_client.producer.missing_threads import lack_for_stream
 from lr_client.producer.setup import MAX_IN_FLIGHT, MAX_IN_FLIGHT_BYTES, ProducerLimits, set_up
 from lr_client.producer.sync import TIMEOUT
-from queues.errors import ThreadEndedError, UsageError
+from queues.errors import UsageError
 from queues.positions import Position
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
@@ -127,7 +127,7 @@ class AsyncProducer:
         content = self._desk.content(messages)
         self._check_place()
         self._desk.check()
-        if not await self._changed.until(lambda: self._may_enter(len(content)), deadline):
+        if not await self._changed.until(lambda: self._desk.may_enter(len(content)), deadline):
             raise self._desk.no_room()
         self._desk.check()
         entered = self._desk.submit(content)
@@ -142,10 +142,6 @@ class AsyncProducer:
                 "the producer was used in another event loop, and sends nothing here: make a new AsyncProducer "
                 "in each loop"
             )
-
-    def _may_enter(self, size: int) -> bool:
-        machine = self._desk.machine
-        return self._desk.is_closed or machine.end is not None or machine.requests.has_room(size)
 
     async def _finish(self, entered: "tuple[int, asyncio.Future[Produced]]", deadline: float) -> Produced:
         """Wait until the deadline; a cancelled wait, too, leaves no request that is repeated for ever."""
@@ -173,9 +169,7 @@ class AsyncProducer:
                 await self._changed.until(lambda: desk.is_closed or desk.machine.has_work(), None)
                 pause = await self._stream()
         except Exception as error:
-            ended = ThreadEndedError(f"the producer has ended by {type(error).__name__}: report this as a bug of lrq")
-            ended.__cause__ = error
-            desk.give_up(ended)
+            desk.give_up(error)
             self._changed.set()
             raise
 

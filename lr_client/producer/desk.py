@@ -17,7 +17,7 @@ from lr_client.producer.owner import ProducerOwner
 from lr_client.producer.requests import QUESTION, PendingRequest
 from lr_client.producer.setup import MAX_IN_FLIGHT, ProducerSetup
 from queues.clock import jittered
-from queues.errors import LrqError, OutcomeUnknownError, first_line
+from queues.errors import LrqError, OutcomeUnknownError, ThreadEndedError, first_line
 from queues.logs import logger
 from queues.produce_envelope import ENOUGH_BYTES, EXPECTS_LARGE, LARGE_BYTES, packed, replies_in
 from queues.thread_lack import PYTHON_ENDS
@@ -100,6 +100,10 @@ class RequestDesk(Generic[Waiting]):
     def error(self, failure: RequestFailure) -> LrqError:
         """Return the error for the caller."""
         return error_of(failure, self.setup.producer)
+
+    def may_enter(self, size: int) -> bool:
+        """Return whether a request of *size* bytes need not wait: it finds room, or it is refused at once."""
+        return self.is_closed or self.machine.end is not None or self.machine.requests.has_room(size)
 
     def no_room(self) -> LrqError:
         """Return the error of a call that has waited for room in vain."""
@@ -186,11 +190,13 @@ class RequestDesk(Generic[Waiting]):
         for key in list(self._futures):
             self.expire(key)
 
-    def give_up(self, error: LrqError) -> None:
-        """End all waits with *error*, because the producer's own thread or task has ended."""
+    def give_up(self, error: Exception) -> None:
+        """End all waits, because *error* has ended the producer's own thread or task."""
+        ended = ThreadEndedError(f"the producer has ended by {type(error).__name__}: report this as a bug of lrq")
+        ended.__cause__ = error
         self.is_closed = True
         for future in self._futures.values():
-            future.set_exception(error)
+            future.set_exception(ended)
         self._futures.clear()
 
     def take(self, raw: bytes) -> Reaction:

@@ -19,7 +19,6 @@ from lr_client.producer.machine import Reaction
 from lr_client.producer.missing_threads import lack_for_stream, start_thread
 from lr_client.producer.setup import MAX_IN_FLIGHT, MAX_IN_FLIGHT_BYTES, ProducerLimits, set_up
 from queues.clock import SYSTEM_CLOCK
-from queues.errors import ThreadEndedError
 from queues.positions import Position
 from queues.thread_lack import reason_of
 from sink.transport import channels
@@ -185,17 +184,13 @@ class Producer:
         self._desk.owner.check()
         with self._changed:
             self._desk.check()
-            if not self._changed.wait_for(lambda: self._may_enter(len(content)), _bounded(timeout)):
+            if not self._changed.wait_for(lambda: self._desk.may_enter(len(content)), _bounded(timeout)):
                 raise self._desk.no_room()
             self._desk.check()
             self._start()
             key, future = self._desk.submit(content)
             self._changed.notify_all()
         return key, future, deadline
-
-    def _may_enter(self, size: int) -> bool:
-        machine = self._desk.machine
-        return self._desk.is_closed or machine.end is not None or machine.requests.has_room(size)
 
     def _finish(self, entered: "tuple[int, Future[Produced], float]") -> Produced:
         """Wait until the deadline; an interrupted wait, too, leaves no request that is repeated for ever."""
@@ -222,10 +217,8 @@ class Producer:
             while self._is_needed(pause):
                 pause = self._stream()
         except Exception as error:
-            ended = ThreadEndedError(f"the producer has ended by {type(error).__name__}: report this as a bug of lrq")
-            ended.__cause__ = error
             with self._changed:
-                self._desk.give_up(ended)
+                self._desk.give_up(error)
                 self._changed.notify_all()
             raise
 
