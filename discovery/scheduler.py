@@ -73,19 +73,10 @@ class Jobs:
     back, delays a call by one period at most.
     """
 
-    def __init__(
-        self,
-        *,
-        max_threads: int = MAX_THREADS,
-        thread_names: str = "lrq-job",
-        on_ended: OnEnded = lambda _error: None,
-    ) -> None:
-        """Prefix the names of the threads with *thread_names*. No job runs before `start`.
-
-        *on_ended* is called if the thread that starts the jobs ends by an error.
-        """
+    def __init__(self, *, on_ended: OnEnded = lambda _error: None) -> None:
+        """Run no job before `start`; *on_ended* is called if the thread that starts the jobs ends by an error."""
         self._scheduler = _Scheduler(
-            executors={"default": _QuietExecutor(max_threads, {"thread_name_prefix": thread_names})},
+            executors={"default": _QuietExecutor(MAX_THREADS, {"thread_name_prefix": "lrq-job"})},
             job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
             logger=_LOGGER,
             timezone=UTC,

@@ -11,10 +11,10 @@ from tests.waiting import eventually
 
 
 def test_a_job_without_a_thread_is_told_once_and_runs_once_there_is_one(caplog: pytest.LogCaptureFixture) -> None:
-    jobs = Jobs(thread_names="lrq-example")
+    jobs = Jobs()
     calls: list[int] = []
     asked: list[int] = []
-    with no_further_thread("lrq-example", "lrq-room"):
+    with no_further_thread("lrq-job", "lrq-room"):
         jobs.add_periodic("work", 0.01, lambda: calls.append(1), lambda _name, _error: None)
         jobs.start()
         process = jobs._scheduler._process_jobs

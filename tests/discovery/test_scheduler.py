@@ -13,7 +13,7 @@ from tests.waiting import eventually
 
 @pytest.fixture
 def jobs() -> Iterator[Jobs]:
-    made = Jobs(max_threads=3)
+    made = Jobs()
     yield made
     made.stop()
 
