@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from discovery.session_status import Lag
 from lrq.cli.words import NONE, cut, duration, number, one_line, plural, preview, printable, rate, size
-from lrq.console.links import ShownLink, replay_tone, session_tone, snapshot_tone
+from lrq.console.links import ShownLink, replay_tone, snapshot_tone
 from lrq.console.payloads import printable_lines
 from lrq.console.ring_watch import member_tone
 from queues.clock import iso
@@ -67,7 +67,6 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "rate": rate,
     "replay_tone": replay_tone,
     "words": words,
-    "session_tone": session_tone,
     "size": size,
     "snapshot_tone": snapshot_tone,
 }
