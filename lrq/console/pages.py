@@ -100,9 +100,8 @@ async def entries_page(console: Console, request: Request) -> Response:
     sought = Sought(asked.get("key", ""), moment_us(asked.get("since", "")), moment_us(asked.get("until", "")))
     found, queues = await watch.pages.call(partial(_entries, watch.reading, queue, wanted, sought))
     return console.page(
-        request, "entries.html", site=watch.look(), queue=queue, page=found, queues=queues, asked=dict(asked),
-        send_log=names.SEND_LOG_ENTRIES,
-    )  # fmt: skip
+        request, "entries.html", site=watch.look(), queue=queue, page=found, queues=queues, asked=dict(asked)
+    )
 
 
 def _entries(engine: Engine, queue: str, wanted: Wanted, sought: Sought) -> tuple[Page, list[QueueSummary]]:
