@@ -99,11 +99,11 @@ def test_the_headers_of_the_page_are_transmitted_and_read(site: Engine):
         exec(sending, {**given, "session": session})
         assert [dict(each.headers) for each in transmitted(session)] == [
             {"content-type": "application/json"},
-            {"schema": "3"},
+            {"unit": "degree"},
         ]
     read: dict[str, Any] = {"__name__": "page"}
     exec(f"{reading}\n", read)
-    entry = RoutingTableEntryMsg(headers={"schema": "3"}, partition_key="a")
+    entry = RoutingTableEntryMsg(headers={"content-type": "application/json"}, partition_key="a")
     assert read["process_updates_in_log_entry_sync"](None, None, "paris", [entry]) is True
 
 
