@@ -72,6 +72,12 @@ def test_each_command_of_a_page_exists_with_its_options(page: Path):
     assert [(command, name) for command in commands(page) if (name := unknown(command))] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_installs_a_checkout_because_no_index_has_lrq(page: Path):
+    """A reader's index may have another package of this name."""
+    assert re.findall(r"^(?:\$ )?pip install .*\blrq\b.*", page.read_text(), re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("command", ["lrq nothing", "lrq peer nothing", "lrq status --nothing", "lrq park list -x"])
 def test_a_command_that_does_not_exist_is_found(command: str):
     assert unknown(command) == command.split()[-1]
