@@ -105,7 +105,8 @@ def judged(error: Exception) -> tuple[int, str]:
 
 def _bad_command_line(error: _BadCommandLine) -> str:
     context = getattr(error, "ctx", None)
-    words = one_line(error.format_message())
+    # Typer gives the sentences of Pydantic, whose class of error means nothing to a user.
+    words = one_line(error.format_message()).replace(": Value error, ", ": ")
     words = words[:1].lower() + words[1:]
     if context is None:
         return words

@@ -48,6 +48,19 @@ Site = Annotated[
         "--site", "-s", metavar="ID", help="The site's id; it must be the id in the database.", rich_help_panel=_WHERE
     ),
 ]
+
+
+def _one_site_each(sites: list[str]) -> list[str]:
+    for each in sites:
+        if "," in each:
+            raise typer.BadParameter(f"{each!r} has a comma: repeat --to for each site")
+    return sites
+
+
+To = Annotated[
+    list[str],
+    typer.Option("--to", "-t", metavar="SITE", help="A destination; may be repeated.", callback=_one_site_each),
+]
 Strict = Annotated[
     bool,
     typer.Option(

@@ -57,7 +57,8 @@ def deliver(
     transaction of its own, and there may be no entries. *client* replaces the listener's `client_name` in the entries.
 
     Raises:
-        UsageError: an argument is wrong; the listener was not called.
+        UsageError: an argument is wrong, or without *client* a result of `transmitted` is of another client than the
+            listener's. The listener was not called.
         SetupError: the database has no lrq tables, or those of another version.
         ListenerError: the answer is neither True nor False, or the listener has ended its transaction.
 
@@ -65,7 +66,7 @@ def deliver(
         >>> assert deliver(engine, Apply(), [b"rule 1", (b"rule 2", "key 2")], source="paris")
     """
     calls = _Calls(target, listener, source, client)
-    rows = rows_of(entries, sequence, in_snapshot=snapshot)
+    rows = rows_of(entries, sequence, in_snapshot=snapshot, client=calls.client if client is None else None)
     if sequence < 1:
         raise UsageError(f"sequence is {sequence}: the first entry of a site has 1")
     before = Consumed(IN_SNAPSHOT, _SYNC_ID, sequence - 1, "", 0)
@@ -104,6 +105,7 @@ class _Calls(Delivery):
         of_client, site = own if client is None else names.client_name(client), names.site_id(source)
         queue = ReceiveQueue(0, names.receive_queue(of_client, site), of_client, site)
         target = target() if isinstance(target, scoped_session) else target
+        self.client = of_client
         self._session = target if isinstance(target, Session) else None
         self._outer: Connection | None = None
         if isinstance(target, Session | Connection):

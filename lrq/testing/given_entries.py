@@ -18,14 +18,22 @@ Entry = bytes | tuple[bytes, str | None] | Mapping[str, object] | Transmitted | 
 FIELDS: Final = ("payload", "item_key", "partition_key", "headers")
 
 
-def rows_of(entries: Iterable[Entry], first: int, *, in_snapshot: bool) -> list[ReceivedRow]:
+def rows_of(entries: Iterable[Entry], first: int, *, in_snapshot: bool, client: str | None) -> list[ReceivedRow]:
     """Return the rows for *entries*, numbered from *first*: one source transaction, committed now.
 
     In a snapshot each row is a transaction of its own, without commit time, headers and partition key. Raises
-    `UsageError` for any other object. Raises the errors of `transmit_log_entry_message` for a wrong payload or key.
+    `UsageError` for any other object, and for a result of `transmitted` that is not of *client*, if given. Raises the
+    errors of `transmit_log_entry_message` for a wrong payload or key.
     """
     if isinstance(entries, bytes | bytearray | memoryview | str | Mapping) or not isinstance(entries, Iterable):
         raise UsageError(f"deliver needs a list of entries, not {type(entries).__name__}: write [entry]")
+    entries = [*entries]
+    for entry in entries:
+        if client is not None and isinstance(entry, Transmitted) and entry.client != client:
+            raise UsageError(
+                f"an entry of client {entry.client!r} does not come to a listener of {client!r}: correct one of both "
+                f"names, or write transmitted(session, client={client!r})"
+            )
     committed_us = 0 if in_snapshot else now_us()
     rows = [_row(entry, number, first, committed_us) for number, entry in enumerate(entries, start=first)]
     if not in_snapshot:

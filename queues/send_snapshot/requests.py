@@ -167,6 +167,14 @@ def listing(connection: Connection, client: ClientName | None = None, *, limit: 
     return [snapshot_of(row) for row in connection.execute(wanted)]
 
 
+def clients_to_cancel(connection: Connection, destination: SiteId | None = None) -> list[str]:
+    """Return the clients with unfinished snapshots, for one destination or all, in order."""
+    wanted = select(snapshots.c.client).distinct().where(snapshots.c.state.in_(UNFINISHED), not_(superseded()))
+    if destination is not None:
+        wanted = wanted.where(snapshots.c.destination == destination)
+    return sorted(connection.execute(wanted).scalars())
+
+
 def cancel(
     connection: Connection, client: ClientName, destination: SiteId | None = None, *, reason: str = "cancelled"
 ) -> int:

@@ -68,13 +68,21 @@ class Credentials:
             # Without this argument, a key with a password would prompt at the terminal.
             context.load_cert_chain(self.certificate, self.key, password="")
         except (OSError, ValueError) as error:
-            raise ConfigurationError(
-                f"{self.certificate} is no certificate in PEM, or {self.key} not its key without a password"
-            ) from error
+            raise ConfigurationError(self._why_no_pair(error)) from error
         try:
             context.load_verify_locations(self.authority)
         except OSError as error:
-            raise ConfigurationError(f"{self.authority} holds no certificate in PEM") from error
+            raise ConfigurationError(
+                f"{self.authority} holds no certificate in PEM: bring the file of the authority there"
+            ) from error
+
+    def _why_no_pair(self, error: Exception) -> str:
+        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+            return f"{self.key} is not the key of {self.certificate}: bring both files of one certificate there"
+        return (
+            f"{self.certificate} is no certificate in PEM, or {self.key} no key in PEM without a password: "
+            "bring other files there"
+        )
 
     def renewals(self, known: Pems) -> Callable[[], Pems | None]:
         """Return a function that reads the files again and returns their content, or None if it is unchanged.

@@ -107,5 +107,5 @@ def example(name: str, folder: Path, wheel: Path) -> tuple[Light, Path]:
     copy = shutil.copytree(EXAMPLES / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     named = re.search(r"^pip install ([^#\n]+)", (copy / "README.md").read_text(), re.MULTILINE)
     assert named, f"the README of {name} names no packages"
-    requirements = [word.strip("'").replace("lrq[", f"{wheel}[") for word in named[1].split()]
+    requirements = [word.strip("'").replace("../..[", f"{wheel}[") for word in named[1].split()]
     return Light(folder / "environment", *requirements), copy

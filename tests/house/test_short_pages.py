@@ -72,6 +72,12 @@ def test_each_command_of_a_page_exists_with_its_options(page: Path):
     assert [(command, name) for command in commands(page) if (name := unknown(command))] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_installs_a_checkout_because_no_index_has_lrq(page: Path):
+    """A reader's index may have another package of this name."""
+    assert re.findall(r"^(?:\$ )?pip install .*\blrq\b.*", page.read_text(), re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("command", ["lrq nothing", "lrq peer nothing", "lrq status --nothing", "lrq park list -x"])
 def test_a_command_that_does_not_exist_is_found(command: str):
     assert unknown(command) == command.split()[-1]
@@ -99,11 +105,11 @@ def test_the_headers_of_the_page_are_transmitted_and_read(site: Engine):
         exec(sending, {**given, "session": session})
         assert [dict(each.headers) for each in transmitted(session)] == [
             {"content-type": "application/json"},
-            {"schema": "3"},
+            {"unit": "degree"},
         ]
     read: dict[str, Any] = {"__name__": "page"}
     exec(f"{reading}\n", read)
-    entry = RoutingTableEntryMsg(headers={"schema": "3"}, partition_key="a")
+    entry = RoutingTableEntryMsg(headers={"content-type": "application/json"}, partition_key="a")
     assert read["process_updates_in_log_entry_sync"](None, None, "paris", [entry]) is True
 
 

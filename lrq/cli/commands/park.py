@@ -164,8 +164,9 @@ def retry(
 ) -> None:
     """Have parked transactions tried again, wait for the outcome, and tell it; refused ones stay parked.
 
-    The subscriber tries them ahead of its queue. Without a working subscriber the command does not wait. Exit code 3:
-    a transaction was refused again, or still waits.
+    The subscriber tries them ahead of its queue. A retry may put an older value over a newer one. So look at
+    `lrq park show`, and discard a transaction whose items have newer entries. Without a working subscriber the command
+    does not wait. Exit code 3: a transaction was refused again, or still waits.
     """
     from lrq.cli.exit_codes import Exit
     from lrq.cli.output import emit

@@ -10,7 +10,7 @@ from lrq.cli.command_group import command_group
 from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site
 
-app = command_group("List, add, move or remove the peers of a site while its servers run.")
+app = command_group("List, add or remove the peers of a site, or give them other endpoints, while its servers run.")
 
 Peer = Annotated[str, typer.Argument(metavar="SITE", help="The other site.")]
 

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from lrq.cli.options import Config, Json
+from lrq.cli.options import Config, Json, To
 
 _TLS = "TLS, for endpoints tls://…"
 
 
 def produce(
-    to: Annotated[list[str], typer.Option("--to", "-t", metavar="SITE", help="A destination; may be repeated.")],
+    to: To,
     client: Annotated[str, typer.Option("--client", metavar="NAME", help="The application stream, such as policy.")],
     files: Annotated[
         list[Path] | None,

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from lrq.cli.options import AwaitTables, Config, Database, Json, Site, Strict
+from lrq.cli.options import AwaitTables, Config, Database, Json, Site, Strict, To
 
 
 def send(
-    to: Annotated[list[str], typer.Option("--to", "-t", metavar="SITE", help="A destination; may be repeated.")],
+    to: To,
     client: Annotated[str, typer.Option("--client", metavar="NAME", help="The application stream, such as policy.")],
     payload: Annotated[
         str | None,
@@ -67,7 +67,7 @@ def send(
     content, headers = _content(payload), headers_of(header or [])
     with opened(config, database, site, wait=await_tables) as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
-        check_names(here, sites=to, clients=[client], strict=strict)
+        check_names(here, sites=[each for each in to if each != here.site], clients=[client], strict=strict)
         with writing(here.engine) as connection:
             token = sender.transmit_log_entry_message(
                 connection, content, to, item_key=item_key, partition_key=partition_key, headers=headers

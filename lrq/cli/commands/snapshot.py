@@ -9,9 +9,12 @@ from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site, Strict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Engine
 
     from lrq.cli.snapshot_requests import Follow
+    from queues.names import SiteId
 
 app = command_group("Request full snapshots, and follow their progress.")
 
@@ -143,9 +146,9 @@ def cancel(
     if (destination is None) is not for_all:
         raise typer.BadParameter("name one site, or say --all")
     with opened(config, database, site) as here:
-        name = client_name(client or _only_client(here.engine))
-        check_names(here, sites=[destination] if destination else [], clients=[name], strict=strict)
         wanted = None if destination is None else site_id(destination)
+        name = client_name(client or _client_to_cancel(here.engine, wanted))
+        check_names(here, sites=[destination] if destination else [], clients=[name], strict=strict)
         with writing(here.engine) as connection:
             # The server divides a request for a group of replicas among the members.
             members = () if wanted is None else read_groups(connection).get(wanted, ())
@@ -168,11 +171,24 @@ def _watch(follow: "Follow", timeout: float, *, as_json: bool) -> None:
         raise NoError(outcome.words())
 
 
+def _client_to_cancel(engine: "Engine", destination: "SiteId | None") -> str:
+    """Return the only client with requests to cancel; without such requests, the site's only client."""
+    from queues import send_snapshot
+    from queues.database.transactions import reading
+
+    with reading(engine) as connection:
+        asked = send_snapshot.clients_to_cancel(connection, destination)
+    return _only(asked) if asked else _only_client(engine)
+
+
 def _only_client(engine: "Engine") -> str:
     """Return the site's only client; raises `BadParameter` with the known clients if there is not exactly one."""
     from lrq.cli.snapshot_requests import known_clients
 
-    known = known_clients(engine)
+    return _only(known_clients(engine))
+
+
+def _only(known: "Sequence[str]") -> str:
     if len(known) != 1:
         named = f"one of {', '.join(known)}" if known else "none has transmitted or offered snapshots here yet"
         raise typer.BadParameter(f"say which --client: {named}")

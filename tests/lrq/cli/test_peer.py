@@ -1,5 +1,6 @@
 """`lrq peer`: the table of peers, and the servers that follow it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,10 @@ def test_peers_are_added_moved_listed_and_removed(lrq: Command, file: Path) -> N
     removed = lrq("peer", "remove", "tokyo")
     assert (removed.code, removed.out, removed.err) == (0, "tokyo is removed; version 4 of the peers\n", "")
     assert listed(lrq) == {}
+
+
+def test_the_help_names_no_command_that_is_not_there(lrq: Command) -> None:
+    assert not re.search(r"\bmove\b", lrq("peer", "--help").out)
 
 
 def test_the_facts_are_there_as_json(lrq: Command, file: Path) -> None:

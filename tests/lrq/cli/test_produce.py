@@ -141,6 +141,7 @@ def test_a_site_that_cannot_store_in_time_is_told_with_its_reason(produce, serve
         (["--endpoint", "nonsense"], 1, "is not an endpoint"),
         (["--endpoint", "tls://127.0.0.1:1"], 1, "needs a certificate"),
         ([], 1, "no server is named: give --endpoint"),
+        (["--endpoint", "tcp://127.0.0.1:1", "--to", "tokyo,lima"], 2, "repeat --to for each site"),
         (["--endpoint", "tcp://127.0.0.1:1", "--producer", "a b"], 2, "not a valid producer name"),
     ],
 )

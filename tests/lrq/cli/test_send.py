@@ -164,3 +164,16 @@ def test_a_stdout_that_takes_no_token_is_told_that_the_entry_is_committed(source
         assert (code, line.startswith("lrq: the entry is committed as paris/policy/")) == (3, True), line
         assert line.endswith(f"; stdout could not be written ({reason})")
     assert stored(source) == [b"x", b"x"]
+
+
+def test_several_sites_in_one_option_are_refused_with_the_right_way(send, source: SourceSite):
+    refused = send("x", "--to", "tokyo,lima")
+    assert (refused.code, "repeat --to for each site" in refused.error) == (2, True)
+    assert stored(source) == []
+
+
+def test_the_own_site_is_not_told_as_unknown(send, source: SourceSite):
+    source.session("tokyo")
+    refused = send("x", "--to", "paris")
+    assert (refused.code, refused.warnings) == (2, [])
+    assert "is this site itself" in refused.error

@@ -176,6 +176,19 @@ def test_watch_ends_once_a_request_has_become_none(snapshot, source: SourceSite,
     assert words in outcome.words()
 
 
+def test_cancel_needs_no_client_if_requests_of_only_one_wait(snapshot, source: SourceSite):
+    for client in ("policy", "other"):
+        source.transmit(b"x", to=["tokyo"], client=client)
+    source.tick()
+    snapshot("request", "tokyo", "--client", "polcy")
+    assert snapshot("cancel", "tokyo").out == "1 snapshot cancelled\n"
+    assert "one of other, policy" in snapshot("cancel", "tokyo").error
+    for client in ("polcy", "policy"):
+        snapshot("request", "tokyo", "--client", client)
+    assert "one of polcy, policy" in snapshot("cancel", "tokyo").error
+    assert "one of polcy, policy" in snapshot("cancel", "--all").error
+
+
 def test_watch_reports_a_cancelled_snapshot_as_not_applied(snapshot, source: SourceSite):
     (sync_id,) = ask(source.engine, "tokyo")
     done = snapshot("cancel", "tokyo", "--client", "policy")

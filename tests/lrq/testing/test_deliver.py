@@ -364,3 +364,12 @@ def test_a_database_without_tables_is_named(new_database: Callable[[], str]):
     with engine.connect() as connection, pytest.raises(NotInitializedError, match="run `lrq init`"):
         deliver(connection, Apply(), [b"1"])
     engine.dispose()
+
+
+def test_an_entry_of_another_client_is_refused_before_the_call(site: Engine):
+    listener = Apply()
+    sent = [Transmitted("other", ("tokyo",), b"x"), Transmitted("policy", ("tokyo",), b"x")]
+    with pytest.raises(UsageError, match=r"client 'other' does not come to a listener of 'policy': .*client='policy'"):
+        deliver(site, listener, sent)
+    assert listener.calls == []
+    assert deliver(site, Apply(lambda session, entries: True), sent[:1], client="other")

@@ -161,7 +161,7 @@ def test_the_error_for_an_unusable_file_names_the_file(at_paris, name, spoil, wo
 
 def test_a_key_that_does_not_fit_the_certificate_is_refused(at_paris, at_tokyo):
     at_paris.key.write_bytes(at_tokyo.key.read_bytes())
-    with pytest.raises(ConfigurationError, match=r"site\.key not its key"):
+    with pytest.raises(ConfigurationError, match=r"site\.key is not the key of .*site\.pem: bring both files"):
         at_paris.read()
 
 

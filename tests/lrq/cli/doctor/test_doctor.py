@@ -444,7 +444,8 @@ def test_an_ended_certificate_of_a_peer_is_a_problem(
     ("spoil", "words"),
     [
         (lambda files, other: files.key.unlink(), "site.key cannot be read"),
-        (lambda files, other: files.key.write_bytes(other.key.read_bytes()), "not its key"),
+        (lambda files, other: files.key.write_bytes(other.key.read_bytes()), "site.key is not the key of"),
+        (lambda files, other: files.key.write_text("no key"), "or {key} no key in PEM"),
     ],
 )
 def test_an_unusable_file_of_this_site_is_a_problem(
@@ -453,7 +454,9 @@ def test_an_unusable_file_of_this_site_is_a_problem(
     own, other = (issued(authority, folder(tmp_path, name)) for name in ("own", "other"))
     spoil(own, other)
     found = Examined(lrq, "--config", write("paris.toml", site, "paris", *tls_lines(own)))
-    assert words in found.problem("tls")
+    assert words.format(key=own.key) in found.problem("tls")
+    (cure,) = [each["cure"] for each in found.all if each["check"] == "tls" and each["level"] == "problem"]
+    assert cure != "look at the words of this error"
 
 
 def test_an_own_certificate_that_has_ended_is_a_problem(
