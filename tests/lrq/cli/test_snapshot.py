@@ -189,6 +189,14 @@ def test_cancel_needs_no_client_if_requests_of_only_one_wait(snapshot, source: S
     assert "one of polcy, policy" in snapshot("cancel", "--all").error
 
 
+def test_cancel_asks_for_the_site_in_place_of_an_id(snapshot, source: SourceSite):
+    (sync_id,) = ask(source.engine, "tokyo")
+    refused = snapshot("cancel", sync_id)
+    assert (refused.code, refused.warnings) == (2, [])
+    assert f"{sync_id} is the id of a snapshot for tokyo: name the site" in refused.error
+    assert snapshot("cancel", "tokyo").out == "1 snapshot cancelled\n"
+
+
 def test_watch_reports_a_cancelled_snapshot_as_not_applied(snapshot, source: SourceSite):
     (sync_id,) = ask(source.engine, "tokyo")
     done = snapshot("cancel", "tokyo", "--client", "policy")
