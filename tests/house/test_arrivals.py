@@ -19,6 +19,7 @@ TABLES = dict(zip(("postgresql", "sqlite"), take(__name__, "docs/arrivals.md", "
 (ON_POSTGRESQL,) = take(__name__, "docs/arrivals.md", "sql", begin="WITH")
 (ON_SQLITE,) = take(__name__, "docs/arrivals.md", "sql", begin="DELETE")
 TAKES = {"postgresql": ON_POSTGRESQL, "sqlite": ON_SQLITE}
+WAITS = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
 Row = tuple[int, str, str, str | None, bytes | None]
 
 
@@ -105,9 +106,7 @@ def test_a_second_program_waits_and_takes_the_rest_in_order(made: dict[str, Any]
         first = rows()
         other.start()
         with tokyo.connect() as look:
-            while not look.execute(
-                text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-            ).scalar():
+            while not look.execute(WAITS).scalar():
                 look.rollback()
         assert taken == []
     other.join()
