@@ -147,7 +147,8 @@ def cancel(
         raise typer.BadParameter("name one site, or say --all")
     with opened(config, database, site) as here:
         wanted = None if destination is None else site_id(destination)
-        _refuse_id(here.engine, wanted)
+        if wanted is not None:
+            _refuse_id(here.engine, wanted)
         name = client_name(client or _client_to_cancel(here.engine, wanted))
         check_names(here, sites=[destination] if destination else [], clients=[name], strict=strict)
         with writing(here.engine) as connection:
@@ -172,13 +173,11 @@ def _watch(follow: "Follow", timeout: float, *, as_json: bool) -> None:
         raise NoError(outcome.words())
 
 
-def _refuse_id(engine: "Engine", destination: "SiteId | None") -> None:
+def _refuse_id(engine: "Engine", destination: "SiteId") -> None:
     """Raise `BadParameter` if the name of the site is the id of a snapshot, as `lrq snapshot list` prints it."""
     from queues import send_snapshot
     from queues.database.transactions import reading
 
-    if destination is None:
-        return
     with reading(engine) as connection:
         named = send_snapshot.find(connection, destination)
     if named is not None:
