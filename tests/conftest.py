@@ -21,7 +21,7 @@ import queues
 from queues.database.dialect import READING
 from queues.database.postgresql import transactions
 from queues.database.postgresql.transactions import _END_WHEN_IDLE, PostgresqlTransactions
-from tests.clusters import cluster, folder_for_databases
+from tests.clusters import cluster, ensure_user, folder_for_databases
 from tests.heavy import heavy_files_first, heavy_place, is_heavy
 
 # No deadline, and slow examples are no error: their duration depends on the load of the machine.
@@ -46,6 +46,8 @@ def pytest_configure() -> None:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "LRQ_TEST_POSTGRES" not in os.environ:
+        ensure_user()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -72,6 +72,8 @@ class Relay:
         self.target = int(target.rpartition(":")[2])
         #: The bytes after which a connection is held, by its number, counted from 0.
         self.held_after: dict[int, int] = {}
+        #: The bytes after which every other connection is held; None stands for never.
+        self.others_held_after: int | None = None
         self.connections: list[Joined] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -86,7 +88,8 @@ class Relay:
                 except OSError:
                     caller.close()
                     continue
-                self.connections.append(Joined(caller, sink, self.held_after.get(len(self.connections))))
+                held_after = self.held_after.get(len(self.connections), self.others_held_after)
+                self.connections.append(Joined(caller, sink, held_after))
 
     def is_holding(self, number: int) -> bool:
         return len(self.connections) > number and self.connections[number].is_holding
