@@ -9,7 +9,7 @@ from queues.clock import SYSTEM_CLOCK
 Fact = TypeVar("Fact")
 
 
-def eventually(fact: Callable[[], Fact], *, timeout: float = 60.0, interval: float = 0.01) -> Fact:
+def eventually(fact: Callable[[], Fact], *, timeout: float = 120.0, interval: float = 0.01) -> Fact:
     """Return the first truthy result of *fact*; fail after *timeout* seconds with the last result in the message."""
     deadline = SYSTEM_CLOCK.monotonic() + timeout
     pause = threading.Event()
