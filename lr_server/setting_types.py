@@ -1,11 +1,11 @@
-"""Read and check the values of settings, and put their errors into one sentence. Pure."""
+"""Read and check the values of settings. Pure."""
 
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from lr_server.connections import FEWEST
 from lr_server.topology.addresses import parse_network
@@ -139,18 +139,3 @@ def with_schema_in_url(values: object, variables: Mapping[str, str]) -> object:
         made = urls.with_schema(urls.parse(url), schema)
         moved["database_url"] = made.render_as_string(hide_password=False)
     return moved
-
-
-def sentence(error: ValidationError, fields: Iterable[str]) -> str:
-    """Describe the first problem in one sentence, without the value, which may be a password."""
-    problems = error.errors(include_url=False, include_input=False)
-    # A misspelt name comes first, because it explains a missing one.
-    first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
-    field, *within = (str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        near = [] if within else difflib.get_close_matches(field, fields, n=1)
-        return f"there is no setting {'.'.join([field, *within])!r}" + (f": did you mean {near[0]!r}?" if near else "")
-    if first["type"] == "missing":
-        return f"{field} is missing: write it in the file, or set LRQ_{field.upper()}"
-    where = f"{field}[{within[0]}]" if within else field
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"

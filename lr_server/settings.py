@@ -16,6 +16,7 @@ from lr_server.feed.throttle import FlowControl
 from lr_server.protocol.negotiation import InitialSync
 from lr_server.ring_setting import RingSetting
 from lr_server.setting_checks import check_together
+from lr_server.setting_errors import sentence
 from lr_server.setting_types import (
     Client,
     Connections,
@@ -36,7 +37,6 @@ from lr_server.setting_types import (
     TickRows,
     TopologyName,
     misspelt,
-    sentence,
     with_schema_in_url,
 )
 from lr_server.topology.loading import FILE
