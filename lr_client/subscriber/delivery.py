@@ -59,7 +59,7 @@ class Delivery:
     ) -> None:
         """Deliver *queue* to *listener* until another subscriber takes over *lease*.
 
-        See `subscribe` for *trace*, and `consumer_moves.move` for *fence*.
+        See `subscribe` for *trace*, and `consumer_moves.move_claimed` for *fence*.
         """
         self._engine = engine
         self._listener = listener
@@ -224,10 +224,10 @@ class Delivery:
                 applied=len(step.rows), blocks=step.blocks, freed=step.freed, back_seq=step.back_seq, fence=self._fence,
             )  # fmt: skip
         applied, back_seq = len(step.rows), step.back_seq
-        moved = consumer_moves.move(
+        consumer_moves.move_claimed(
             connection, queue_id, self._lease, seen, to, applied=applied, back_seq=back_seq, fence=self._fence
         )
-        if not moved or step.kind is not Kind.SNAPSHOT_ROWS:
-            return moved
+        if step.kind is not Kind.SNAPSHOT_ROWS:
+            return True
         removed = snapshot_blocks.remove(connection, queue_id, seen.sync_id, after=seen.row_no, upto=to.row_no)
         return removed == applied

@@ -82,8 +82,6 @@ class ShardDelivery(Delivery):
             if step.kind in _LEVELLING:
                 shard_marks.level(connection, queue_id, step.to.seq)
             return
-        moved = shard_marks.move(connection, queue_id, step.row, self._lease, step.to.seq, applied=len(step.rows))
-        if not moved:
-            raise Superseded
+        shard_marks.move(connection, queue_id, step.row, self._lease, step.to.seq, applied=len(step.rows))
         if step.lift != NOWHERE:
             shard_marks.lift(connection, queue_id, self._shard, step.lift)

@@ -1,14 +1,18 @@
 """The changes of a subscriber's marks by compare-and-set, and the removal of the entries that are applied with them."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, bindparam, delete, or_, select, update
 
 from queues.clock import now_us
 from queues.database import dialects
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
+from queues.database.left_out import left_out
 from queues.database.tables.consumers import consumers
 from queues.database.tables.receive import receive_blocks as log
 from queues.database.tables.receive import receive_marks
+from queues.errors import StoreUnavailableError
 from queues.receive import log_blocks
 from queues.receive.consumer_marks import NOWHERE, Consumed
 from queues.receive.newest import newest
@@ -24,18 +28,41 @@ def move(
     applied: int = 0,
     applied_bytes: int = 0,
     back_seq: int = NOWHERE,
-    fence: int | None = None,
 ) -> bool:
     """Compare-and-set the subscriber's marks from *seen* to *to*; return False if they differ from *seen*.
 
     *applied* entries leave the queue; *applied_bytes* is the size of the blocks that have their last entry there.
 
-    Also return False after a write under a newer lease than *lease*; *fence* replaces its generation, for shards. The
-    same holds if the stored `back_seq` differs from *back_seq*, unless *to* begins another snapshot. After True, the
-    marks stay locked until the end of the transaction.
+    Also return False after a write under a newer lease than *lease*. The same holds if the stored `back_seq` differs
+    from *back_seq*, unless *to* begins another snapshot. After True, the marks stay locked until the end of the
+    transaction.
     """
-    moving = _moving(queue_id, lease, seen, to, applied, applied_bytes, back_seq, fence)
+    moving = _moving(queue_id, lease, seen, to, applied, applied_bytes, back_seq)
     return connection.execute(*moving).first() is not None
+
+
+def move_claimed(
+    connection: Connection,
+    queue_id: int,
+    lease: Lease,
+    seen: Consumed,
+    to: Consumed,
+    *,
+    applied: int,
+    back_seq: int,
+    fence: int | None = None,
+) -> None:
+    """`move` the marks after `delivery_claim.claim` in the same transaction.
+
+    With shards, *fence* replaces the generation of *lease*. Nothing else can change claimed marks, so
+    `StoreUnavailableError` tells that a trigger of others leaves out the move.
+    """
+    _require_move(connection.execute(*_moving(queue_id, lease, seen, to, applied, 0, back_seq, fence)).all())
+
+
+def _require_move(moved: Sequence[object]) -> None:
+    if not moved:
+        raise StoreUnavailableError(left_out(consumers.name))
 
 
 def apply_blocks(
@@ -51,16 +78,18 @@ def apply_blocks(
     back_seq: int,
     fence: int | None = None,
 ) -> bool:
-    """`move` the marks and delete the *blocks* that end there, in one message; return False unless both succeed.
+    """Move the claimed marks, and delete the *blocks* that end there, in one message.
 
-    After False the caller rolls back. *freed* is the size of the blocks.
+    Return False unless all of the blocks were there; the caller rolls back then. *freed* is the size of the blocks.
+    For the other parameters and the errors see `move_claimed`.
     """
     moving = _moving(queue_id, lease, seen, to, applied, freed, back_seq, fence)
     removing = _removing(queue_id, seen, to.branch, to.seq)
     # A batch that ends inside a block removes nothing: the marks tell which entries are left.
     statements = [moving, removing] if blocks else [moving]
     moved, *removed = dialects.of(connection).run_all(connection, statements)
-    return len(moved) == 1 and sum(map(len, removed)) == blocks
+    _require_move(moved)
+    return sum(map(len, removed)) == blocks
 
 
 def _moving(
@@ -71,7 +100,7 @@ def _moving(
     applied: int,
     applied_bytes: int,
     back_seq: int,
-    fence: int | None,
+    fence: int | None = None,
 ) -> Statement:
     return _MOVE, {
         **as_seen(queue_id, lease.generation if fence is None else fence, seen, to, back_seq),

@@ -12,13 +12,14 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 from queues.clock import now_us
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
-from queues.database.left_out import require_none
+from queues.database.left_out import left_out, require_none
 from queues.database.tables.receive import receive_queues
 from queues.database.tables.shards import shard_changes, shard_failures, shard_marks
+from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.receive.consumer_marks import Consumed
 from queues.receive.consumer_moves import reaching
-from queues.receive.delivery_claim import claimed_by
+from queues.receive.delivery_claim import StepLock, claimed_by
 
 
 class ShardRow(NamedTuple):
@@ -97,16 +98,20 @@ def claim(
     """Lock the position *row* of a shard; return False if it has changed, or if *to* is beyond the log.
 
     The time *claimed_us* is stored with the position. *then* is executed in the same message. Raises the errors of
-    `leases.check`.
+    `delivery_claim.claimed_by`.
     """
-    lock: Statement = _CLAIM, {**_as_seen(queue_id, row, lease), "claimed_us": claimed_us}
-    return claimed_by(connection, lease, lock, [reaching(queue_id, seen, to)], then)
+    values = {**_as_seen(queue_id, row, lease), "claimed_us": claimed_us}
+    return claimed_by(connection, lease, _STEP_LOCK, values, [reaching(queue_id, seen, to)], then)
 
 
-def move(connection: Connection, queue_id: int, row: ShardRow, lease: Lease, end: int, *, applied: int) -> bool:
-    """Move a shard from *row* to number *end*, with *applied* entries; return False if the position has changed."""
+def move(connection: Connection, queue_id: int, row: ShardRow, lease: Lease, end: int, *, applied: int) -> None:
+    """Move a shard from *row* to number *end*, with *applied* entries, after `claim` in the same transaction.
+
+    Raises `StoreUnavailableError` if a trigger of others leaves out the move.
+    """
     values = {**_as_seen(queue_id, row, lease), "to_seq": end, "applied": applied, "moved_us": now_us()}
-    return connection.execute(_MOVE, values).rowcount == 1
+    if connection.execute(_MOVE, values).rowcount != 1:
+        raise StoreUnavailableError(left_out(shard_marks.name))
 
 
 def lift(connection: Connection, queue_id: int, shard: int, end: int) -> None:
@@ -130,9 +135,7 @@ _SEEN: Final = (
     shard_marks.c.version == bindparam("seen"),
     shard_marks.c.generation <= bindparam("lease"),
 )
-_CLAIM: Final = (
-    update(shard_marks).where(*_SEEN).values(updated_us=bindparam("claimed_us")).returning(shard_marks.c.queue_id)
-)
+_STEP_LOCK: Final = StepLock(shard_marks, *_SEEN)
 _MOVE: Final = (
     update(shard_marks)
     .where(*_SEEN)
