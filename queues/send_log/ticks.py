@@ -16,11 +16,12 @@ from sqlalchemy import Connection, Insert, MetaData, Table, bindparam, exc, exis
 from queues.clock import now_us
 from queues.database import dialects
 from queues.database.driver_errors import is_duplicate
-from queues.database.leases import Lease
+from queues.database.leases import Lease, check
+from queues.database.left_out import left_out
 from queues.database.tables.servers import leases
 from queues.database.tables.site import branches, site
 from queues.database.tables.ticks import TICK_PARTITIONS, ticks
-from queues.errors import StoreUnavailableError
+from queues.errors import SetupError, StoreUnavailableError
 from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, Sighting
 from queues.send_log.port import LogRow, TickRows
@@ -58,14 +59,17 @@ def insert_tick(
 ) -> TickRows:
     """Insert the next tick and record its sets, in the caller's transaction, which has checked the lease.
 
-    Raises `StoreUnavailableError` if another server has taken a tick meanwhile.
+    Raises `StoreUnavailableError` or `OwnershipLostError` if another server has taken a tick meanwhile. Raises
+    `SetupError` if a trigger of others leaves the tick out.
     """
     tick = following(last or _beginning(connection), upcoming)
     sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
     if not _insert(connection, tick, lease, partitioned=partitioned):
         tick = replace(tick, branch=_branch_now(connection, tick))
         if not _insert(connection, tick, lease, partitioned=partitioned, everywhere=True):
-            raise StoreUnavailableError(f"another server has taken tick {tick.number}: try again")
+            # Branch and predecessor are known to be right: only a lost lease or a trigger is left as the reason.
+            check(connection, lease)
+            raise SetupError(left_out(ticks.name))
     return TickRows(tick, upcoming.rows, sets, more=upcoming.more)
 
 

@@ -10,9 +10,10 @@ from queues.clock import now_us
 from queues.database import leases, servers
 from queues.database.transactions import reading, writing
 from queues.destinations import destination_set
-from queues.errors import SetupError, StoreUnavailableError
-from queues.positions import Tick
+from queues.errors import OwnershipLostError, SetupError, StoreUnavailableError
+from queues.positions import Tick, Visibility
 from queues.send_log.branches import begin_branch, void_restored
+from queues.send_log.destination_sets import SetDictionary
 from queues.send_log.epochs import store_epoch
 from queues.send_log.links import set_wish, unclaimed
 from queues.send_log.opening import open_store
@@ -25,6 +26,7 @@ from queues.send_log.ring.member_rows import MemberRow, write_member, write_prom
 from queues.send_log.ring.member_trim import note_losses
 from queues.send_log.ring.tick_contents import LogEnd
 from queues.send_log.staging import Epoch, PartStaging, StagedPart
+from queues.send_log.ticks import TickDraft, insert_tick
 from queues.states import LinkWish
 from tests.discovery.members import claim, register
 from tests.left_out import rows_left_out
@@ -91,6 +93,29 @@ def test_no_tick_is_taken_whose_destinations_are_not_recorded(
         reader.drain()
     assert [row.payload for row in reader.drain()] == [b"1"]
     assert len(reader.log.read(LIMA, [reader.groups[0].tick])[0]) == 1
+
+
+@pytest.mark.parametrize("to", ["tokyo", "lima"], ids=["known sets", "new sets"])
+def test_a_tick_that_is_left_out_is_not_told_as_one_of_another_server(site: Engine, reader: Reader, to: str) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    transmit(site, b"2", to=(to,))
+    with rows_left_out(site, "lrq_ticks"), pytest.raises(SetupError, match=leaves_out("lrq_ticks")):
+        reader.drain()
+    assert [row.payload for row in reader.drain()] == [b"2"]
+    assert [group.tick.number for group in reader.groups] == [1, 2]
+
+
+def test_a_tick_under_a_lost_lease_is_not_told_as_left_out(site: Engine, reader: Reader) -> None:
+    """On PostgreSQL an acquisition may fall between the check of the lease and the tick."""
+    transmit(site, b"1")
+    reader.drain()
+    last, partitioned = reader.groups[0].tick, site.dialect.name == "postgresql"
+    leases.release(site, reader.lease)
+    assert leases.acquire(site, "server", "another", ttl=60)
+    upcoming = TickDraft(Visibility.parse(last.mark), [], [], 0, 0, more=False)
+    with pytest.raises(OwnershipLostError), writing(site) as connection:
+        insert_tick(connection, reader.lease, last, upcoming, SetDictionary(), partitioned=partitioned)
 
 
 @ON_SQLITE
