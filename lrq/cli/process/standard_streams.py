@@ -3,11 +3,18 @@
 import io
 import os
 import sys
+from typing import Final
+
+#: The number of stderr, the last standard stream; libraries in C write there.
+_LAST_NUMBER: Final = 2
 
 
 def make_usable() -> None:
     """Lead a closed stream to nothing, and show a character as an escape where the encoding of stdout lacks it."""
-    # Otherwise the next file, such as a database, would get the number of the closed stream.
+    # Otherwise the next file, such as a connection, would get the number of the closed stream.
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _LAST_NUMBER:
+        os.set_inheritable(number, True)
+    os.close(number)
     sys.stdout = sys.stdout or _nothing()
     sys.stderr = sys.stderr or _nothing()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
