@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import typer
 
-from lrq.cli.process.standard_streams import leave_stdout
+from lrq.cli.process.standard_streams import leave_stdout, lost_output
 from lrq.cli.words import one_line
 
 
@@ -86,6 +86,9 @@ def exit_code(command: Callable[[], object], *, debug: bool, prints_last: bool =
         if debug:
             traceback.print_exception(error)
         code, words = judged(error)
+        lost = lost_output()
+        if lost and isinstance(error, OSError):
+            words = f"stdout could not be written ({lost})"
         if words:
             typer.echo(f"lrq: {words}", err=True)
         return code

@@ -22,8 +22,18 @@ def make_usable() -> None:
 
 
 def leave_stdout() -> None:
-    """Write no more to a stdout whose reader is gone: Python's last flush would fail."""
+    """Write no more to a stdout that is full, or whose reader is gone: Python's last flush would fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def lost_output() -> str:
+    """Leave a stdout that takes no more, and return the system's reason; empty while stdout can be written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        leave_stdout()
+        return str(error.strerror)
+    return ""
 
 
 def _nothing() -> io.TextIOWrapper:

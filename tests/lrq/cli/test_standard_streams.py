@@ -1,4 +1,4 @@
-"""Commands whose standard streams are closed."""
+"""Commands whose standard streams are closed, or take nothing more."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.lrq.cli.command import ROOT
+from tests.lrq.cli.source import SourceSite
 
 #: Prints in its exit code whether a file that is opened later has a number of its own.
 OPEN_LATER = (
@@ -18,3 +19,13 @@ OPEN_LATER = (
 def test_no_later_file_gets_the_number_of_a_closed_stream(closed: str):
     done = subprocess.run(["bash", "-c", f"{sys.executable} -c '{OPEN_LATER}' {closed}"], cwd=ROOT, check=False)
     assert done.returncode == 1
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("command", ["status", "top", "peer list"])
+def test_a_full_stdout_is_told_as_such(source: SourceSite, command: str):
+    words = f"{sys.executable} -m lrq {command} -d '{source.url}' >/dev/full"
+    done = subprocess.run(
+        ["env", "-u", "PYTHONUNBUFFERED", "bash", "-c", words], cwd=ROOT, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"lrq: stdout could not be written (No space left on device)\n")
