@@ -127,7 +127,7 @@ class PostgresqlLogWatch(_Watch):
     def changed(self) -> bool:
         """See `queues.send_log.opening.LogWatch`; a notification spares the look at the database."""
         if self.is_notified:
-            with self._closed_on_error(), usual_errors(self._open()):
+            with self._closed_on_error():
                 if self._was_notified():
                     return True
         return super().changed()
@@ -164,7 +164,8 @@ class PostgresqlLogWatch(_Watch):
         return self._was_notified() or new
 
     def _was_notified(self) -> bool:
-        self._wire.consume_input()
+        with usual_errors(self._open()):
+            self._wire.consume_input()
         told = 0
         while self._wire.notifies() is not None:
             told += 1

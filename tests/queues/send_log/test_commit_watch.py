@@ -19,7 +19,7 @@ from queues.positions import PgSnapshot
 from queues.send_log.opening import CommitWatch, outbox, watch_commits, watch_log
 from queues.send_log.outbox import NewEntry
 from queues.send_log.postgresql import commit_watch
-from queues.send_log.postgresql.commit_watch import Numbers
+from queues.send_log.postgresql.commit_watch import Numbers, PostgresqlLogWatch
 
 CLIENT = ClientName("policy")
 
@@ -146,6 +146,27 @@ def test_a_connection_that_is_lost_right_after_its_begin_is_told_as_such_and_tri
     watch = watching(site)
     with monkeypatch.context() as patch:
         patch.setattr(commit_watch, "held_connection", lost)
+        with pytest.raises(StoreUnavailableError):
+            watch.changed()
+    assert watch.changed()
+    watch.close()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_connection_that_is_lost_between_a_look_and_its_notifications_is_told_as_such(
+    site: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    watch = watch_log(site)
+    assert isinstance(watch, PostgresqlLogWatch)
+    assert watch.changed()
+
+    def lost(*_: object) -> bool:
+        with socket.socket(fileno=os.dup(watch.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Numbers, "look", lost)
         with pytest.raises(StoreUnavailableError):
             watch.changed()
     assert watch.changed()
