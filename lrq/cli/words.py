@@ -12,13 +12,14 @@ NONE: Final = "–"
 #: The advice where no server works: one that runs may be unable to write to its database.
 SERVE: Final = "run `lrq serve`, or see the log of one that runs"
 
-#: The statement for a table that a crash empties.
+#: The statement for a table that a crash empties, and for a sequence that a crash sets back.
 LOGGED_AGAIN: Final = "ALTER TABLE {} SET LOGGED"
 
 
 def emptied_by_a_crash(tables: Sequence[str]) -> str:
-    """Tell the harm of unlogged *tables* in a sentence without its end."""
-    return f"a crash of PostgreSQL empties the unlogged {some(tables)}, so entries would be lost or come twice"
+    """Tell the harm of unlogged *tables* and sequences in a sentence without its end."""
+    harm = "so entries would be lost or come twice"
+    return f"a crash of PostgreSQL empties or sets back the unlogged {some(tables)}, {harm}"
 
 
 def hidden_from_the_role(tables: Sequence[str]) -> str:

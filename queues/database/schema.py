@@ -129,7 +129,7 @@ def untriggered(connection: Connection) -> list[str]:
 
 
 def unlogged(connection: Connection) -> list[str]:
-    """Name the tables that PostgreSQL empties after a crash, so that entries are lost or come twice."""
+    """Name the tables that a crash of PostgreSQL empties, and the sequences that a crash sets back."""
     return dialects.of(connection).unlogged(connection)
 
 

@@ -102,7 +102,7 @@ class Setup(Protocol):
         ...
 
     def unlogged(self, connection: Connection) -> list[str]:
-        """Name the tables of lrq that the database empties after a crash."""
+        """Name the tables of lrq that a crash empties, and the sequences that a crash sets back."""
         ...
 
     def hiding(self, connection: Connection) -> list[str]:

@@ -154,7 +154,7 @@ class PostgresqlSetup:
         return [*sorted(set(connection.execute(_SEGMENTS).scalars()) - firing), *helper]
 
     def unlogged(self, connection: Connection) -> list[str]:
-        """Look for tables after `ALTER TABLE … SET UNLOGGED`."""
+        """Look for tables and sequences after `SET UNLOGGED`."""
         return list(connection.execute(_UNLOGGED).scalars())
 
     def hiding(self, connection: Connection) -> list[str]:
@@ -247,7 +247,7 @@ _SEGMENTS: Final = text(
 )
 _UNLOGGED: Final = text(
     "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relnamespace = c.relnamespace"
-    r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p')"
+    r" WHERE s.oid = to_regclass('lrq_site') AND c.relname LIKE 'lrq\_%' AND c.relkind IN ('r', 'p', 'S')"
     " AND c.relpersistence = 'u' ORDER BY c.relname"
 )
 _HIDING: Final = text(

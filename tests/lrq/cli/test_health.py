@@ -175,8 +175,8 @@ def test_tables_that_a_crash_empties_are_trouble():
     log = a_log(unlogged=("lrq_log_entries_0", "lrq_receive_marks"))
     (sentence,) = troubles(a_site(log=log))
     assert sentence == (
-        "a crash of PostgreSQL empties the unlogged lrq_log_entries_0 and lrq_receive_marks, so entries would be lost "
-        "or come twice: run `ALTER TABLE lrq_log_entries_0 SET LOGGED`, the same for the others"
+        "a crash of PostgreSQL empties or sets back the unlogged lrq_log_entries_0 and lrq_receive_marks, so entries "
+        "would be lost or come twice: run `ALTER TABLE lrq_log_entries_0 SET LOGGED`, the same for the others"
     )
     assert log.as_json()["unlogged"] == ["lrq_log_entries_0", "lrq_receive_marks"]
 

@@ -304,6 +304,21 @@ def test_a_table_that_a_crash_empties_is_told_with_its_cure(lrq: Command, site: 
     assert told == ["lrq_log_entries_3", "lrq_receive_marks"]
 
 
+def test_a_sequence_that_a_crash_sets_back_is_told_with_its_cure(lrq: Command, site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite has no unlogged sequences")
+    with site.begin() as connection:
+        if (connection.dialect.server_version_info or ()) < (15,):
+            pytest.skip("a sequence of PostgreSQL 14 is always logged")
+        connection.execute(text("ALTER SEQUENCE lrq_log_segment SET UNLOGGED"))
+    found = Examined(lrq, "--database", url_of(site), "--site", "paris")
+    cure = "ALTER TABLE lrq_log_segment SET LOGGED"
+    assert cure in found.problem("durability")
+    with site.begin() as connection:
+        connection.execute(text(cure))
+    assert "durability" not in lrq("doctor", "--database", url_of(site), "--site", "paris").out
+
+
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_limit_on_resting_connections_is_told(lrq: Command, site: Engine) -> None:
     url = site.url.update_query_dict({"options": "-c idle_session_timeout=90s"}).render_as_string(hide_password=False)
