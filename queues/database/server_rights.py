@@ -114,5 +114,21 @@ _SEQUENCE: Final = text(
 )
 
 
+def powerless_functions(connection: Connection) -> list[str]:
+    """Return the functions of lrq whose owner lacks the rights of the tables' owner, with which they run.
+
+    `ALTER TABLE … OWNER TO` leaves the functions with the owner of before. None on SQLite.
+    """
+    return [] if dialects.of(connection).one_writer else list(connection.execute(_POWERLESS).scalars())
+
+
+_POWERLESS: Final = text(
+    "SELECT proname FROM pg_proc JOIN pg_class ON relnamespace = pronamespace"
+    r" WHERE pg_class.oid = to_regclass('lrq_site') AND prosecdef AND proname LIKE 'lrq\_%'"
+    " AND NOT pg_has_role(proowner, relowner, 'USAGE')"
+    " ORDER BY proname"
+)
+
+
 def _lacks(connection: Connection, question: object, name: str, right: str) -> bool:
     return bool(connection.execute(question, {"name": name, "privilege": right}).scalar_one())  # type: ignore[call-overload]

@@ -23,11 +23,12 @@ from lrq.cli.words import (
     emptied_by_a_crash,
     hidden_from_the_role,
     plural,
+    some,
 )
 from queues.clock import now_us
 from queues.database import dialects, schema, servers, urls
 from queues.database.hidden_rows import SHOW_ALL
-from queues.database.server_rights import missing_rights
+from queues.database.server_rights import missing_rights, powerless_functions
 from queues.database.transactions import mapped_errors, reading
 from queues.errors import LrqError
 from queues.send_log.ring.member_rows import rank_at
@@ -92,7 +93,7 @@ def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
     yield ok("tables", f"the tables have schema {stands} and belong to site {found.site_id}")
     yield from guarded("tables", lambda: _whole(engine))
     if not urls.is_sqlite(place.url):
-        yield from guarded("rights", lambda: [_rights(engine)])
+        yield from guarded("rights", lambda: _rights(engine))
     yield from guarded("server", lambda: [_server(engine)])
 
 
@@ -126,13 +127,17 @@ def _whole(engine: Engine) -> Iterator[Finding]:
     yield ok("ordering", "no table, no column and no trigger is missing")
 
 
-def _rights(engine: Engine) -> Finding:
+def _rights(engine: Engine) -> Iterator[Finding]:
     with reading(engine) as connection:
-        missing = missing_rights(connection)
+        missing, powerless = missing_rights(connection), powerless_functions(connection)
+    if powerless:
+        cure = f"ALTER FUNCTION {powerless[0]} OWNER TO the tables' owner, the same for the others"
+        yield problem("functions", f"{some(powerless)} run without the rights of the tables' owner, so they fail", cure)
     if not missing:
-        return ok("rights", "the role may do all that a server does")
+        yield ok("rights", "the role may do all that a server does")
+        return
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    return problem("rights", f"the role lacks {', '.join(missing[:_NAMED])}{more}", "grant these rights to the role")
+    yield problem("rights", f"the role lacks {', '.join(missing[:_NAMED])}{more}", "grant these rights to the role")
 
 
 def _rank(engine: Engine) -> int | None:

@@ -353,6 +353,20 @@ def test_triggers_rules_and_views_of_others_that_may_leave_out_rows_are_told(
     assert lrq("status", "--json", "--database", url_of(site)).json["log"]["altering"] == ["lrq_receive_blocks"]
 
 
+def test_functions_that_stay_with_an_earlier_owner_are_told_with_the_cure(lrq: Command, site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite has no owners")
+    with roles.new_role(site) as role:
+        with site.begin() as connection:
+            owner = connection.execute(text("SELECT current_user")).scalar_one()
+            connection.execute(text(f"ALTER FUNCTION lrq_take_place OWNER TO {roles.quote(role)}"))
+        told = Examined(lrq, "--database", url_of(site), "--site", "paris").problem("functions")
+        assert "lrq_take_place run without the rights" in told
+        assert "ALTER FUNCTION lrq_take_place OWNER TO" in told
+        with site.begin() as connection:
+            connection.execute(text(f"ALTER FUNCTION lrq_take_place OWNER TO {roles.quote(owner)}"))
+
+
 def test_tables_whose_rows_are_hidden_from_the_role_are_told_with_the_cure(lrq: Command, site: Engine) -> None:
     if site.dialect.name == "sqlite":
         pytest.skip("SQLite hides no rows")
