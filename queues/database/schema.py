@@ -42,6 +42,7 @@ def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInf
     with mapped_errors(bind.engine):
         found = version(bind)
         if found is None:
+            refuse_without_rows(bind)
             raise NotInitializedError("the database has no lrq tables: run `lrq init`")
         refuse_newer(bind, found)
         if found < SCHEMA:
@@ -98,6 +99,15 @@ def refuse_newer(connection: Connection, found: str | None) -> None:
     oldest = connection.execute(select(tables.site.site.c.oldest_schema)).scalar()
     if oldest is None or oldest > SCHEMA:
         raise SchemaMismatchError(f"the tables have schema {found}, newer than this lrq's {SCHEMA}: upgrade lrq")
+
+
+def refuse_without_rows(connection: Connection) -> None:
+    """Raise `SchemaMismatchError` if tables of lrq are there, whose version is not known: a dump may leave out rows."""
+    if inspect(connection).has_table(tables.site.site.name):
+        raise SchemaMismatchError(
+            f"lrq's tables have no version, as after a dump without rows: run INSERT INTO {VERSION_TABLE} VALUES "
+            f"('{SCHEMA}') if the dumped database had schema {SCHEMA}, then `lrq init`"
+        )
 
 
 def refuse_unknown(found: str | None) -> None:

@@ -15,6 +15,7 @@ from queues.database.schema import (
     SiteInfo,
     refuse_newer,
     refuse_unknown,
+    refuse_without_rows,
     require_visible,
     site,
     version,
@@ -98,7 +99,10 @@ def migrate(connection: Connection, dialect: Dialect, wanted: SiteId, revision: 
 
 
 def _version(connection: Connection) -> str | None:
-    return version(connection) if inspect(connection).has_table(VERSION_TABLE) else None
+    found = version(connection) if inspect(connection).has_table(VERSION_TABLE) else None
+    if found is None:
+        refuse_without_rows(connection)
+    return found
 
 
 def _has_site(connection: Connection) -> bool:
