@@ -105,8 +105,8 @@ def refuse_without_rows(connection: Connection) -> None:
     """Raise `SchemaMismatchError` if tables of lrq are there, whose version is not known: a dump may leave out rows."""
     if inspect(connection).has_table(tables.site.site.name):
         raise SchemaMismatchError(
-            f"lrq's tables have no version, as after a dump without rows: run INSERT INTO {VERSION_TABLE} VALUES "
-            f"('{SCHEMA}') if the dumped database had schema {SCHEMA}, then `lrq init`"
+            f"lrq's tables have no version, as after a dump without rows: put '{SCHEMA}' into {VERSION_TABLE} if the "
+            "dumped database had this schema, then run `lrq init`"
         )
 
 

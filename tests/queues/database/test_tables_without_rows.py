@@ -1,4 +1,4 @@
-"""A database with the tables of lrq and none of their rows, as a dump of the schema alone restores it."""
+"""A database with the tables of lrq and none of their rows, as from a dump of the schema alone."""
 
 from collections.abc import Callable
 
@@ -10,6 +10,7 @@ from queues.database import schema
 from queues.errors import SchemaMismatchError
 
 CURE = f"INSERT INTO lrq_alembic_version VALUES ('{schema.SCHEMA}')"
+WORDS = f"put '{schema.SCHEMA}' into lrq_alembic_version if the dumped database had this schema"
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_tables_of_an_unknown_version_are_refused_with_the_cure(
 ) -> None:
     with pytest.raises(SchemaMismatchError) as caught:
         call(emptied)
-    assert f"run {CURE}" in str(caught.value)
+    assert WORDS in str(caught.value)
     assert inspect(emptied).has_table("lrq_alembic_version")
 
 
