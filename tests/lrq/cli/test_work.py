@@ -250,7 +250,7 @@ def test_the_log_tells_each_sentence_of_an_outage_once_and_the_end(
     failures, seconds = again.findall(log.read_text())[-1]
     told = re.findall(r"delivery failed .*?(error=.*)", log.read_text())
     # The worker polls twenty times a second, and a server that ends its connections has more than one sentence.
-    assert int(failures) > 2 * len(told), log.read_text()
+    assert int(failures) > len(told), log.read_text()
     assert 0 < float(seconds) < 60
     assert len(told) == len(set(told)) or len(again.findall(log.read_text())) > 1, log.read_text()
 
