@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from lr_client.spark import exactly_once
 from queues.errors import NeedsFullSyncError, UsageError
+from tests.lr_client.spark.patience import patiently
 from tests.lr_client.spark.sources.applying import apply, noting, streamed, told
 from tests.lr_client.spark.sources.taking import change_branch, url_of
 from tests.lr_client.subscriber.applying import payloads, texts
@@ -36,7 +37,7 @@ def follow(spark: Any, sink: Engine, checkpoint: Path, **options: Any) -> None:
     """Follow the queue to its end."""
     stream = spark.readStream.format("lrq_receive").options(url=url_of(sink), client="policy", **options).load()
     writer = stream.writeStream.foreachBatch(noting(url_of(sink))).option("checkpointLocation", str(checkpoint))
-    writer.trigger(availableNow=True).start().awaitTermination(120)
+    patiently(lambda: writer.trigger(availableNow=True).start().awaitTermination(120))
 
 
 @pytest.mark.processes
