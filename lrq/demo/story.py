@@ -21,7 +21,7 @@ from queues.errors import UsageError
 #: Time between two readings of the sites, in seconds.
 LOOK: Final = 0.25
 #: Time limit for each step of the story, in seconds.
-PATIENCE: Final = 150.0
+PATIENCE: Final = 300.0
 #: Number of log entries that a site applies before the next step.
 A_FEW: Final = 300
 

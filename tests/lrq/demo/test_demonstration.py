@@ -13,7 +13,7 @@ from lrq.demo.airports import REGIONS
 from tests.lrq.demo.conftest import Demonstrate
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
 
 def find(pid: int, role: str) -> psutil.Process | None:
@@ -38,7 +38,7 @@ def all_started(pid: int) -> list[psutil.Process]:
 @pytest.mark.spark
 def test_every_site_ends_with_exactly_its_rows_and_entries(demonstrate: Demonstrate, temporary: Path):
     process = demonstrate("--json")
-    printed, told = process.communicate(timeout=380)
+    printed, told = process.communicate(timeout=880)
     assert process.returncode == 0, told
     (line,) = printed.splitlines()
     result = json.loads(line)
