@@ -22,7 +22,9 @@ from queues.database.dialect import READING
 from queues.database.postgresql import transactions
 from queues.database.postgresql.transactions import _END_WHEN_IDLE, PostgresqlTransactions
 from tests.clusters import cluster, ensure_user, folder_for_databases
+from tests.failures import tell_failures_at_once
 from tests.heavy import heavy_files_first, heavy_place, is_heavy
+from tests.nightly import halve_slow_tests
 
 # No deadline, and slow examples are no error: their duration depends on the load of the machine.
 _ANY_PACE: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
@@ -63,6 +65,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         )
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Tell failures at once on CI, which may end a run before its end."""
+    if os.environ.get("CI"):
+        tell_failures_at_once(session.config)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collect 13,000 tests without searching them for garbage again and again; they stay until the end."""
@@ -74,8 +82,10 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the files with slow tests first."""
+    """Run the files with slow tests first, and each slow test on one database only, but for `make nightly`."""
+    halve_slow_tests(items)
     heavy_files_first(items)
 
 

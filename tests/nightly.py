@@ -1,8 +1,28 @@
-"""Tests that only `make nightly` runs on a database, since `make test` runs them on the other one."""
+"""Tests that only `make nightly` runs on both databases: each change runs a slow test on one of them."""
+
+from collections import defaultdict
+from zlib import crc32
 
 import pytest
 
-#: Costly tests of processes, whose way to the database other tests check on both.
-SQLITE_NIGHTLY = pytest.mark.parametrize(
-    "dialect", [pytest.param("sqlite", marks=pytest.mark.nightly), "postgresql"], indirect=True
-)
+from tests.heavy import is_heavy
+
+#: Folders of tests that run whole servers, commands or pages; tests of single classes check both databases below them.
+_END_TO_END = ("faults", "lr_client/spark", "lrq", "system", "upgrades")
+
+
+def halve_slow_tests(items: list[pytest.Item]) -> None:
+    """Mark a slow test as nightly on one of its two databases; the test's name decides, so half of a file runs on each."""
+    pairs: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and _is_slow(item):
+            dialect = str(item.callspec.params.get("dialect"))
+            pairs[item.nodeid.replace(dialect, "*")].append(item)
+    for name, pair in pairs.items():
+        if len(pair) == 2:
+            pair[crc32(name.encode()) % 2].add_marker(pytest.mark.nightly)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    end_to_end = item.nodeid.startswith(tuple(f"tests/{folder}/" for folder in _END_TO_END))
+    return end_to_end or is_heavy(item) or item.get_closest_marker("long") is not None

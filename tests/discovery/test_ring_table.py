@@ -57,7 +57,12 @@ def test_commands_read_the_same_place_from_the_file(tmp_path: Path):
         ({"member": 2}, {}, "ring.member must be a string, not int"),
         ({"rank": 0}, {}, "ring.member hub-2 has rank 1, but ring.rank is 0: write one"),
         ({"members": list(MEMBERS.values())}, {}, "ring.member is a name: write `members` as a table of names"),
-        ({"members": {"a b": "ipc:///1", **MEMBERS}}, {}, r"ring\["),
+        ({"members": {**MEMBERS, "hub-4": "ipc:///4"}}, {}, "ring.members: write at most 3 values, not 4"),
+        (
+            {"members": {"a b": "ipc:///1", "hub-2": "ipc:///2", "hub-3": "ipc:///3"}},
+            {},
+            r"ring\.names\[0\]: 'a b' is not",
+        ),
         ({"name": "rome"}, {}, "site_id is 'paris', but ring.name stands for 'rome': write one of them"),
         ({"folder": "/x"}, {}, "database_url is 'sqlite:///paris.db', but ring.folder stands for 'sqlite:////x/paris"),
         ({"folder": 1}, {}, "ring.folder must be a string, not int"),

@@ -10,7 +10,6 @@ from discovery.status import read_status
 from queues.receive.fences import fences
 from tests.faults.standing_still import standing_still
 from tests.lrq.cli.command import Served, served
-from tests.nightly import SQLITE_NIGHTLY
 from tests.system.world import CALM, CALM_POLL, Recorder, World
 from tests.waiting import eventually
 
@@ -20,7 +19,7 @@ CLIENTS = tuple(f"client-{number}" for number in range(8))
 LEASE = 3.0
 WAIT = 60.0
 
-pytestmark = [SQLITE_NIGHTLY, pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(300)]
 
 
 class Site:

@@ -6,14 +6,13 @@ import pytest
 
 from lr_server import LogReplicationServer
 from queues.receive.fences import fences
-from tests.nightly import SQLITE_NIGHTLY
 from tests.system.world import CALM, CALM_POLL, Messages, Recorder, World
 from tests.waiting import eventually
 
 SINKS = ("lima", "rome", "tokyo")
 CLIENTS = tuple(f"client-{number}" for number in range(8))
 
-pytestmark = [SQLITE_NIGHTLY, pytest.mark.long]
+pytestmark = [pytest.mark.long]
 
 
 class Site:

@@ -12,10 +12,9 @@ from tests.lr_client.spark.faults import readings
 from tests.lr_client.spark.faults.readings import PATIENCE
 from tests.lr_client.spark.sources.applying import streamed, told
 from tests.lr_client.subscriber.arrivals import Arrivals
-from tests.nightly import SQLITE_NIGHTLY
 from tests.waiting import eventually
 
-pytestmark = [SQLITE_NIGHTLY, pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -9,10 +9,9 @@ from queues.errors import SnapshotCancelledError
 from tests.lr_client.snapshot.providing import by_id, ready, request
 from tests.lr_client.spark.faults import readings
 from tests.lr_client.spark.faults.jvm import cluster, driver
-from tests.nightly import SQLITE_NIGHTLY
 from tests.waiting import eventually
 
-pytestmark = [SQLITE_NIGHTLY, pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
 
 
 def test_a_killed_executor_costs_only_its_tasks(site: Engine, tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ from tests.faults.processes import Process
 from tests.faults.rampage import watching_staged_rows
 from tests.faults.transfers import kill_on_the_way, needless, sent_chunks
 from tests.lr_client.spark.faults import accounts, readings
-from tests.nightly import SQLITE_NIGHTLY
 from tests.waiting import eventually
 
-pytestmark = [SQLITE_NIGHTLY, pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
 
 _ROWS = 3_000
 
