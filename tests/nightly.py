@@ -12,7 +12,7 @@ _END_TO_END = ("faults", "lr_client/spark", "lrq", "system", "upgrades")
 
 
 def halve_slow_tests(items: list[pytest.Item]) -> None:
-    """Mark a slow test as nightly on one of its two databases; the test's name decides, so half of a file runs on each."""
+    """Mark a slow test as nightly on one of its two databases. Names decide, so half of a file runs on each."""
     pairs: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and _is_slow(item):

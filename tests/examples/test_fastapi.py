@@ -26,7 +26,11 @@ for _library in ("fastapi", "uvicorn"):
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "fastapi"
-DRIVERS = [("sqlite", "sqlite+aiosqlite"), ("postgresql", "postgresql+asyncpg"), ("postgresql", "postgresql+psycopg")]
+DRIVERS = [
+    pytest.param("sqlite", "sqlite+aiosqlite", marks=pytest.mark.nightly),
+    ("postgresql", "postgresql+asyncpg"),
+    pytest.param("postgresql", "postgresql+psycopg", marks=pytest.mark.nightly),
+]
 
 
 @pytest.fixture

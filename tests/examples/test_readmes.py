@@ -42,6 +42,7 @@ def test_the_shop_in_django_does_as_its_page_says(terminal: Terminal):
     eventually(lambda: shown in terminal.type(stock)[0], timeout=120)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("terminal", ["fastapi"], indirect=True)
 def test_the_orders_with_fastapi_do_as_their_page_says(terminal: Terminal):
     *steps, first, second = commands("fastapi")

@@ -105,7 +105,7 @@ def killing(sites: Sites, moments: list[tuple[float, str]]) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize("listener", ["undoing", "plain"])
+@pytest.mark.parametrize("listener", ["undoing", pytest.param("plain", marks=pytest.mark.nightly)])
 def test_each_entry_comes_again_exactly_once_in_spite_of_kills_at_random_moments(
     new_site: NewSite, tmp_path: Path, seed: int, listener: str
 ) -> None:

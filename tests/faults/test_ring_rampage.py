@@ -19,7 +19,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("acknowledging", [1, 2])
+@pytest.mark.parametrize("acknowledging", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_disturbed_servers_of_a_ring_never_lose_double_or_reorder_an_acknowledged_entry(
     new_site: NewSite, folder: Path, seed: int, acknowledging: int
 ) -> None:

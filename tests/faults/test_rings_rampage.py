@@ -12,6 +12,7 @@ RINGS = 3
 MOMENTS = 3
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dialect", ["sqlite"])
 @pytest.mark.processes
 @pytest.mark.long

@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 LISTENS = r"(?<=listens at )tcp://\S+"
 
 
+@pytest.mark.nightly
 def test_the_example_of_tests_passes_with_the_plugin_of_the_wheel(wheel: Path, tmp_path: Path):
     copy = shutil.copytree(EXAMPLES / "testing", tmp_path / "testing", ignore=shutil.ignore_patterns("__pycache__"))
     done = Light(tmp_path / "environment", f"{wheel}[cli]", "pytest").run("python", "-m", "pytest", "-q", folder=copy)

@@ -70,6 +70,7 @@ class Region:
         return newest.end_seq
 
 
+@pytest.mark.nightly
 def test_with_cascade_the_others_wait_for_the_site_and_no_longer_than_stall_seconds(world: World) -> None:
     region = Region(world, "cascade")
     tokyo = region.sinks["tokyo"]

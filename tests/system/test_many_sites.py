@@ -81,6 +81,7 @@ def names() -> list[SiteId]:
     return [SiteId(f"site{number}") for number in range(SITES)]
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_each_of_a_thousand_sites_gets_exactly_its_entries_in_bounded_threads_and_memory(

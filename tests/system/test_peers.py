@@ -129,6 +129,7 @@ def test_entries_arrive_once_and_in_order_through_random_changes(world: World, c
     assert recorder.log("paris") == sent
 
 
+@pytest.mark.nightly
 def test_all_servers_of_a_site_notice_a_change_and_the_status_shows_their_version(world: World) -> None:
     sinks = [f"sink{number}" for number in range(6)]
     for sink in sinks:

@@ -53,6 +53,7 @@ def test_a_site_without_peers_does_not_read_again_and_again_which_members_serve(
     assert count("FROM lrq_active_members") <= 1
 
 
+@pytest.mark.nightly
 def test_three_whole_servers_renew_again_and_again_without_a_new_generation(world: World) -> None:
     three: list[LogReplicationServer] = [world.server("paris", listen=[], lease_seconds=15) for _ in range(3)]
     names = {server._roles.name for server in three}

@@ -59,6 +59,7 @@ def test_a_producer_and_a_sink_go_on_when_the_leader_is_killed(world: World, rin
     eventually(lambda: ring.log(0) == ring.log(1) == ring.log(2) == heard.log("paris"), timeout=120)
 
 
+@pytest.mark.nightly
 def test_a_leader_that_stood_still_undoes_nothing_of_the_next_one(world: World, ring: RingSite) -> None:
     heard = world.subscribe("tokyo", Undoing())
     with ring.producer("meter") as producer:

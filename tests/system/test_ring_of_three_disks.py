@@ -36,7 +36,7 @@ def misses(ring: RingSite, leader: int, lost: int) -> bool:
     return status.get("silent") == [lost]
 
 
-@pytest.mark.parametrize(("lost", "leader"), [(2, 0), (0, 1)])
+@pytest.mark.parametrize(("lost", "leader"), [(2, 0), pytest.param(0, 1, marks=pytest.mark.nightly)])
 def test_without_one_member_nothing_is_answered_and_producers_go_on_by_themselves(
     world: World, ring: RingSite, lost: int, leader: int
 ) -> None:

@@ -114,6 +114,7 @@ def test_all_keys_go_on_in_order_when_machines_are_lost(world: World, rings: Rin
         assert {payload.decode().split()[0] for payload in heard.log(ring.site)} == mine
 
 
+@pytest.mark.nightly
 def test_half_of_the_keys_of_a_ring_move_to_a_new_ring_in_order(world: World, rings: Rings) -> None:
     first = rings.add("paris", 1)
     first.begin(*RANKS)
@@ -198,6 +199,7 @@ class Sender(threading.Thread):
         return self.sent
 
 
+@pytest.mark.nightly
 def test_a_producer_that_sends_during_the_growth_stores_each_entry_once(world: World, rings: Rings) -> None:
     first = rings.add("paris", 1)
     first.begin(*RANKS)

@@ -215,6 +215,7 @@ def test_sites_that_stand_still_hold_up_no_other_one(world: World, stalling: tup
         in_log_sync(paris, site)
 
 
+@pytest.mark.nightly
 def test_a_site_that_is_away_costs_no_thread_and_gets_the_entries_once_it_is_back(world: World, tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/socket"
     wait = 3.0

@@ -48,6 +48,7 @@ def test_a_server_that_may_not_insert_received_entries_any_more_is_shown_until_i
             eventually(lambda: not shown(world))
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 def test_a_trigger_of_the_administrator_that_refuses_received_entries_is_shown_until_it_is_dropped(world: World):
     tokyo = world.server("tokyo", listen=[])

@@ -25,6 +25,7 @@ def allow(site: Engine, table: str) -> None:
         connection.execute(text(f"DROP TRIGGER refuse {'' if site.dialect.name == 'sqlite' else f'ON {table}'}"))
 
 
+@pytest.mark.nightly
 def test_the_status_tells_that_no_tick_can_be_taken(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lasting_trouble, "LASTS", 0.2)
     tokyo = world.subscribe("tokyo")

@@ -29,7 +29,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["paris", "tokyo"])
+@pytest.fixture(params=["paris", pytest.param("tokyo", marks=pytest.mark.nightly)])
 def sites(request: pytest.FixtureRequest, new_site: Any) -> Iterator[Sites]:
     with ExitStack() as stack:
         world = World(new_site, stack)

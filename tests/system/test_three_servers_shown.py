@@ -71,6 +71,7 @@ def test_the_status_names_the_leader_of_each_session(world: World, three: list, 
     assert endpoints == {server._roles.name: server.endpoints for server in three}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", ["status", "top"])
 def test_a_table_shows_the_share_of_each_server(world: World, three: list, lrq: Command, command: str) -> None:
     assert len(three) == 3
@@ -87,6 +88,7 @@ def test_a_table_shows_the_share_of_each_server(world: World, three: list, lrq: 
     eventually(lambda: shown() == (SHARES, 1))
 
 
+@pytest.mark.nightly
 def test_the_doctor_tells_the_share_of_each_server(world: World, three: list) -> None:
     assert len(three) == 3
 

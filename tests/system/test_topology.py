@@ -121,6 +121,7 @@ def test_a_running_server_follows_a_changing_topology(world: World) -> None:
     paris.drain(timeout=20)
 
 
+@pytest.mark.nightly
 def test_a_server_that_ends_with_its_old_peers_leaves_no_session_of_a_removed_site(world: World) -> None:
     sites = [f"sink{number}" for number in range(6)]
     begin(world, *sites)

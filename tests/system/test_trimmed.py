@@ -128,6 +128,7 @@ def test_a_restart_and_many_ticks_cause_no_full_sync_if_the_site_has_the_trimmed
     assert region.provider.served == []
 
 
+@pytest.mark.nightly
 def test_a_snapshot_that_waits_for_its_site_is_sent_once_though_many_ticks_are_trimmed_behind_it(
     region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:

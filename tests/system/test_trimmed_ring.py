@@ -30,6 +30,7 @@ def ring(world: World, tmp_path: Path) -> Iterator[RingSite]:
         yield site
 
 
+@pytest.mark.nightly
 def test_files_forget_acknowledged_entries_and_the_ring_goes_on_with_a_new_disk(world: World, ring: RingSite) -> None:
     heard = world.subscribe("tokyo")
     ring.led_by(0)

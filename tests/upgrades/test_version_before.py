@@ -128,6 +128,7 @@ def test_the_version_before_is_replaced_one_by_one_and_no_entry_is_lost(
     sites.require_all()
 
 
+@pytest.mark.nightly
 def test_a_server_starts_beside_one_of_the_version_before_and_takes_its_place(
     sites: Sites, before: Version, now: Version
 ) -> None:

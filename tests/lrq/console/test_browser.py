@@ -131,6 +131,7 @@ def test_an_open_page_tells_that_the_console_has_gone(chrome: Browser, sites: Wo
         expect(page.get_by_text("The console does not answer; trying again")).to_be_visible(timeout=30_000)
 
 
+@pytest.mark.nightly
 def test_an_open_page_tells_that_its_only_site_does_not_answer(chrome: Browser, new_site):
     paris = new_site("paris")
     gate = threading.Event()
@@ -167,6 +168,7 @@ def test_a_paused_page_holds_still_and_a_hidden_tab_holds_no_stream(show: Open, 
     eventually(lambda: own.open == 0)
 
 
+@pytest.mark.nightly
 def test_fifty_tabs_share_one_watch_for_each_site_and_one_stream(show: Open, application, place: str):
     own = application.state.console
     page = show("/")
@@ -280,7 +282,7 @@ def test_a_hostile_site_name_stays_text(chrome: Browser, hostile_site: str):
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 def test_the_entry_that_blocks_a_queue_is_found_and_parked_by_mouse(chrome: Browser, new_site, scheme: str):
     def refuse(session, source_id, entries):
         raise ValueError(HOSTILE)
@@ -313,7 +315,7 @@ def test_the_entry_that_blocks_a_queue_is_found_and_parked_by_mouse(chrome: Brow
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 def test_a_replay_is_ordered_and_withdrawn_by_mouse(chrome: Browser, new_site, scheme: str):
     engine = new_site("paris")
     apply_five(engine)

@@ -108,6 +108,7 @@ def test_a_screen_reader_finds_its_way_and_axe_no_violation_in_the_light(show: O
     assert browser.violations(page) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_dark_in_the_dark_and_axe_finds_no_violation(show: Open, path: str):
     page = show(path, color_scheme="dark")
@@ -115,6 +116,7 @@ def test_a_page_is_dark_in_the_dark_and_axe_finds_no_violation(show: Open, path:
     assert browser.violations(page) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
 def test_a_phone_shows_each_page_without_scrolling_sideways(show: Open, path: str, scheme: str):

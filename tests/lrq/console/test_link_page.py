@@ -85,6 +85,7 @@ def history(page: Page) -> Locator:
     return page.get_by_role("region", name="History").get_by_role("listitem")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_the_rates_of_a_link_rise_while_entries_flow_and_fall_to_zero_afterwards(
     show: Callable[[], Page], sites: Sites
@@ -105,6 +106,7 @@ def test_the_rates_of_a_link_rise_while_entries_flow_and_fall_to_zero_afterwards
     expect(figure.locator(".s")).to_have_text("log grows by 0/s", timeout=PATIENCE)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_the_history_of_a_link_shows_each_negotiation_newest_first(show: Callable[[], Page], sites: Sites):
     tokyo = sites.start_tokyo()

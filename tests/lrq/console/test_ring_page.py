@@ -52,6 +52,7 @@ def test_the_page_shows_the_members_and_the_one_that_is_gone(ring: RingServers, 
     assert "does not answer" in visitor.get("/ring")
 
 
+@pytest.mark.nightly
 @pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_a_browser_shows_the_ring_in_every_way(ring: RingServers):

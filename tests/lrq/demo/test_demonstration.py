@@ -56,7 +56,7 @@ def test_every_site_ends_with_exactly_its_rows_and_entries(demonstrate: Demonstr
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_an_interrupted_demonstration_leaves_no_process_and_no_file(
     demonstrate: Demonstrate, temporary: Path, ending: signal.Signals
 ):

@@ -31,12 +31,14 @@ def test_a_snapshot_has_the_rows_of_the_table(source: Engine) -> None:
     assert readings.published(source, sync_id) == readings.contents(source)
 
 
+@pytest.mark.nightly
 def test_a_failed_task_is_told_in_one_sentence(source: Engine) -> None:
     (sync_id,) = request(source, "oslo")
     told = eventually(lambda: by_id(source, sync_id).error, timeout=PATIENCE)
     assert told == "a row's `payload` is NULL: leave such rows out, or make it empty"
 
 
+@pytest.mark.nightly
 def test_a_cancelled_snapshot_leaves_its_tasks_to_the_next_one(source: Engine, tmp_path: Path) -> None:
     (first,) = request(source, "lima")
     eventually((tmp_path / "halted").exists, timeout=PATIENCE)
@@ -46,6 +48,7 @@ def test_a_cancelled_snapshot_leaves_its_tasks_to_the_next_one(source: Engine, t
     assert by_id(source, first).state == "cancelled"
 
 
+@pytest.mark.nightly
 def test_a_new_session_follows_one_that_the_server_has_ended(source: Engine) -> None:
     (first,) = request(source, "riga")
     assert "SESSION_CLOSED" in eventually(lambda: by_id(source, first).error, timeout=PATIENCE)

@@ -25,6 +25,7 @@ def provider(site: Engine, folder: Path, given: str) -> Iterator[None]:
         (folder / "ended").touch()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_the_next_attempt_starts_a_new_virtual_machine(site: Engine, tmp_path: Path) -> None:
     (sync_id,) = request(site, "tokyo")

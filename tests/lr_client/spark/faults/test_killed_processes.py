@@ -14,6 +14,7 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
 
 
+@pytest.mark.nightly
 def test_a_killed_executor_costs_only_its_tasks(site: Engine, tmp_path: Path) -> None:
     readings.create(site)
     wanted = readings.contents(site)

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)
 _ROWS = 3_000
 
 
+@pytest.mark.nightly
 def test_a_snapshot_survives_both_servers_and_is_built_only_once(
     plan: Plan, process: Callable[[str, str], Process], spark: Any
 ) -> None:

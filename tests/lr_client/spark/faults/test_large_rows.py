@@ -33,6 +33,7 @@ def build(_spark: Any, context: SparkSnapshotContext) -> Any:
     return context.read_table("pictures").selectExpr("cast(words as binary) payload", "cast(id as string) item_key")
 
 
+@pytest.mark.nightly
 def test_large_rows_are_refused_in_one_sentence(site: Engine, spark: Any) -> None:
     fill(site)
     (sync_id,) = request(site, "tokyo")

@@ -25,6 +25,7 @@ ROWS = int(os.environ.get("LRQ_TEST_SNAPSHOT_ROWS", "20000"))
 _PATIENCE = 120.0 + ROWS / 1_000
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.processes
 @pytest.mark.timeout(3 * _PATIENCE)

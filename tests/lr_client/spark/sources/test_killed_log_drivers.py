@@ -29,10 +29,10 @@ def killed(site: Site, folder: Path, moment: str) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     ("moment", "stored", "dialect"),
     [
-        ("before", 0, "sqlite"),
-        ("between", 2, "sqlite"),
+        pytest.param("before", 0, "sqlite", marks=pytest.mark.nightly),
+        pytest.param("between", 2, "sqlite", marks=pytest.mark.nightly),
         ("between", 2, "postgresql"),
-        ("after", 4, "sqlite"),
+        pytest.param("after", 4, "sqlite", marks=pytest.mark.nightly),
     ],
     indirect=["dialect"],
 )
