@@ -23,7 +23,7 @@ from queues.database.postgresql import transactions
 from queues.database.postgresql.transactions import _END_WHEN_IDLE, PostgresqlTransactions
 from tests.clusters import cluster, ensure_user, folder_for_databases
 from tests.failures import tell_failures_at_once
-from tests.heavy import heavy_files_first, heavy_place, is_heavy
+from tests.heavy import heavy_place, is_heavy, slow_files_first
 from tests.nightly import halve_slow_tests
 
 # No deadline, and slow examples are no error: their duration depends on the load of the machine.
@@ -86,7 +86,7 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files with slow tests first, and each slow test on one database only, but for `make nightly`."""
     halve_slow_tests(items)
-    heavy_files_first(items)
+    slow_files_first(items)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

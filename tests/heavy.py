@@ -1,4 +1,4 @@
-"""Tests that start processes or Spark: few of them run at once, and their files come first."""
+"""Slow tests, whose files come first. A test that starts processes or Spark is heavy: few of them run at once."""
 
 import fcntl
 import os
@@ -16,6 +16,8 @@ from queues.clock import SYSTEM_CLOCK
 #: How many of these tests run at once on this machine. More would starve each other's leases and timeouts.
 AT_ONCE = (os.cpu_count() or 1) + 1
 _PAUSE = 0.1
+#: Folders of tests that run whole servers, commands or pages; tests of single classes check both databases below them.
+_END_TO_END = ("faults", "lr_client/spark", "lrq", "system", "upgrades")
 
 
 def is_heavy(item: pytest.Item) -> bool:
@@ -23,9 +25,15 @@ def is_heavy(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("processes", "spark"))
 
 
-def heavy_files_first(items: list[pytest.Item]) -> None:
+def is_slow(item: pytest.Item) -> bool:
+    """Whether a test may take a second or more."""
+    end_to_end = item.nodeid.startswith(tuple(f"tests/{folder}/" for folder in _END_TO_END))
+    return end_to_end or is_heavy(item) or item.get_closest_marker("long") is not None
+
+
+def slow_files_first(items: list[pytest.Item]) -> None:
     """Move the files with a slow test to the front, so that the end of a run is quick."""
-    slow = {item.path for item in items if is_heavy(item) or item.get_closest_marker("long")}
+    slow = {item.path for item in items if is_slow(item)}
     items.sort(key=lambda item: item.path not in slow)
 
 

@@ -5,24 +5,16 @@ from zlib import crc32
 
 import pytest
 
-from tests.heavy import is_heavy
-
-#: Folders of tests that run whole servers, commands or pages; tests of single classes check both databases below them.
-_END_TO_END = ("faults", "lr_client/spark", "lrq", "system", "upgrades")
+from tests.heavy import is_slow
 
 
 def halve_slow_tests(items: list[pytest.Item]) -> None:
     """Mark a slow test as nightly on one of its two databases. Names decide, so half of a file runs on each."""
     pairs: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and _is_slow(item):
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and is_slow(item):
             dialect = str(item.callspec.params.get("dialect"))
             pairs[item.nodeid.replace(dialect, "*")].append(item)
     for name, pair in pairs.items():
         if len(pair) == 2:
             pair[crc32(name.encode()) % 2].add_marker(pytest.mark.nightly)
-
-
-def _is_slow(item: pytest.Item) -> bool:
-    end_to_end = item.nodeid.startswith(tuple(f"tests/{folder}/" for folder in _END_TO_END))
-    return end_to_end or is_heavy(item) or item.get_closest_marker("long") is not None

@@ -7,15 +7,20 @@ from typing import TypeVar
 from queues.clock import SYSTEM_CLOCK
 
 Fact = TypeVar("Fact")
+_LONGEST_PAUSE = 0.25
 
 
 def eventually(fact: Callable[[], Fact], *, timeout: float = 120.0, interval: float = 0.01) -> Fact:
-    """Return the first truthy result of *fact*; fail after *timeout* seconds with the last result in the message."""
-    deadline = SYSTEM_CLOCK.monotonic() + timeout
+    """Return the first truthy result of *fact*; fail after *timeout* seconds with the last result in the message.
+
+    The pauses grow from *interval* to a tenth of the time waited, at most 0.25 seconds.
+    """
+    began = SYSTEM_CLOCK.monotonic()
     pause = threading.Event()
     while True:
         result = fact()
         if result:
             return result
-        assert SYSTEM_CLOCK.monotonic() < deadline, f"not true after {timeout} s: {fact.__qualname__} was {result!r}"
-        pause.wait(interval)
+        waited = SYSTEM_CLOCK.monotonic() - began
+        assert waited < timeout, f"not true after {timeout} s: {fact.__qualname__} was {result!r}"
+        pause.wait(max(interval, min(waited / 10, _LONGEST_PAUSE)))

@@ -27,7 +27,9 @@ def delivered(sink: Engine) -> int:
 
 @pytest.mark.processes
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("who", sorted(STANDS_IN_FOR))
+@pytest.mark.parametrize(
+    "who", ["sink-server", *(pytest.param(who, marks=pytest.mark.nightly) for who in ("source-server", "subscriber"))]
+)
 def test_another_process_takes_over_and_the_resumed_one_gives_the_reason_of_its_end(
     plan: Plan, process: Callable[[str, str], Process], who: str
 ) -> None:

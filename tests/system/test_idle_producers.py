@@ -1,4 +1,4 @@
-"""Thousands of producers that have gone quiet cost a server bounded memory and no thread."""
+"""Ten thousand producers that have gone quiet cost a server bounded memory and no thread."""
 
 import asyncio
 from pathlib import Path
@@ -17,6 +17,7 @@ from tests.system.raw_producer import RawProducer, request
 from tests.system.test_ingest_killed import serving
 from tests.waiting import eventually
 
+PRODUCERS = 10_000
 #: Streams that are open at the same time, each on a connection of its own; the server's limit is 256.
 OPEN = 200
 #: Threads of a server beside those of the streams.
@@ -57,11 +58,11 @@ async def is_answered(call: Any, names: list[str]) -> bool:
     return True
 
 
-async def all_producers(socket: Path, server: psutil.Process, producers: int) -> tuple[int, int]:
+async def all_producers(socket: Path, server: psutil.Process) -> tuple[int, int]:
     """Return the most threads of the server while streams are open, and the number of streams that it has ended."""
     opened: list[None] = []
     measured = asyncio.Event()
-    names = [f"p{number}" for number in range(producers)]
+    names = [f"p{number}" for number in range(PRODUCERS)]
     tasks = [asyncio.create_task(produce(socket, names[each::OPEN], opened, measured)) for each in range(OPEN)]
     most = 0
     while len(opened) < OPEN and not any(task.done() for task in tasks):
@@ -71,20 +72,20 @@ async def all_producers(socket: Path, server: psutil.Process, producers: int) ->
     return most, sum(await asyncio.gather(*tasks))
 
 
-@pytest.mark.parametrize("producers", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.timeout(600)
-def test_idle_producers_cost_bounded_memory_and_threads(new_site: NewSite, tmp_path: Path, producers: int) -> None:
+def test_ten_thousand_idle_producers_cost_bounded_memory_and_threads(new_site: NewSite, tmp_path: Path) -> None:
     site, socket = new_site("paris"), tmp_path / "s"
     with serving(site, socket) as process:
         with RawProducer(f"ipc://{socket}") as first:
             eventually(lambda: not first.send([request(0)])[0].HasField("refusal"))
         server = psutil.Process(process.pid)
         before = server.memory_info().rss
-        most, ended = asyncio.run(all_producers(socket, server, producers))
+        most, ended = asyncio.run(all_producers(socket, server))
         grown = server.memory_info().rss - before
-        print(f"{producers} producers: {grown / 2**20:.0f} MiB, at most {most} threads, {server.num_threads()} at last")
+        print(f"{PRODUCERS} producers: {grown / 2**20:.0f} MiB, at most {most} threads, {server.num_threads()} at last")
         assert OPEN <= STREAMS
         assert most <= 3 * OPEN + OTHER_THREADS
         assert ended == OPEN
@@ -93,4 +94,4 @@ def test_idle_producers_cost_bounded_memory_and_threads(new_site: NewSite, tmp_p
         eventually(lambda: server.num_threads() <= OPEN + OTHER_THREADS)
     with site.begin() as connection:
         known = text("SELECT count(*) FROM lrq_producers WHERE sequence = 1")
-        assert connection.execute(known).scalar_one() == producers
+        assert connection.execute(known).scalar_one() == PRODUCERS

@@ -105,7 +105,7 @@ def test_without_followers_requests_are_refused_and_go_on_by_themselves(world: W
     eventually(lambda: heard.log("paris") == [b"before", b"after"], timeout=120)
 
 
-@pytest.mark.parametrize("loss", ["disk", "backup"])
+@pytest.mark.parametrize("loss", ["disk", pytest.param("backup", marks=pytest.mark.nightly)])
 def test_a_member_with_a_lost_disk_or_a_backup_copies_the_log(ring: RingSite, loss: str) -> None:
     with ring.producer("meter") as producer:
         producer.send([(b"one", ["tokyo"])], timeout=120)

@@ -50,7 +50,9 @@ def happen(chance: random.Random, tokyo: Arrivals, walk: Walk, number: int) -> N
             pass
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(10, 30))]
+)
 def test_each_brief_step_is_the_one_that_a_whole_look_would_give(
     sink: Engine, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

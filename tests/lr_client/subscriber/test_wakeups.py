@@ -130,6 +130,7 @@ def test_a_closed_subscription_is_notified_no_more(sink: Engine, source: Source)
     eventually(lambda: not hears(sink))
 
 
+@pytest.mark.nightly
 @on_postgresql
 def test_a_stopped_subscriber_is_notified_no_more(sink: Engine, source: Source, process: "subprocess.Popen[str]"):
     eventually(lambda: hears(sink))

@@ -49,7 +49,9 @@ def has_pair(cuts: Collection[Way]) -> bool:
 @pytest.mark.long
 @pytest.mark.parametrize("ring", [1], indirect=True)
 @pytest.mark.parametrize("cuts", ALL_CUTS, ids=lambda cuts: " ".join(f"{one}>{other}" for one, other in sorted(cuts)))
-@pytest.mark.parametrize("away", [0.0, 15.0], ids=["led by 0", "rank 0 was away"])
+@pytest.mark.parametrize(
+    "away", [0.0, pytest.param(15.0, marks=pytest.mark.nightly)], ids=["led by 0", "rank 0 was away"]
+)
 def test_any_cut_takes_few_generations_and_leaves_a_working_pair_at_work(
     ring: TimedRing, cuts: frozenset[Way], away: float
 ):

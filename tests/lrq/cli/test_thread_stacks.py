@@ -44,7 +44,7 @@ def test_threads_that_end_meanwhile_do_not_end_the_process(tmp_path: Path):
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"runs\n"
-            for number in range(50):
+            for number in range(20):
                 process.send_signal(signal.SIGUSR1)
                 shown = number + 1
                 eventually(

@@ -95,6 +95,7 @@ def test_the_map_changes_by_itself_when_a_site_changes(show: Open, sites: World)
     assert page.evaluate("window.same"), "the page was not loaded again"
 
 
+@pytest.mark.nightly
 def test_an_open_page_asks_for_the_token_when_its_session_has_ended(chrome: Browser, sites: World):
     token = "a-token-of-24-characters"
     application = console.app(sites.engines, token=token)

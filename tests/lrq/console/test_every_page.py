@@ -124,6 +124,7 @@ def test_a_phone_shows_each_page_without_scrolling_sideways(show: Open, path: st
     reading_aids.assert_fits_a_phone(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", PAGES)
 def test_the_keyboard_reaches_each_link_field_and_button(show: Open, path: str):
     reading_aids.assert_keyboard_reaches_everything(show(path))

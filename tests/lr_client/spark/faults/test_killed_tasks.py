@@ -45,6 +45,7 @@ def exact(site: Engine, sync_id: str, wanted: list[tuple[bytes, str]]) -> None:
     assert readings.published(site, sync_id) == wanted
 
 
+@pytest.mark.nightly
 def test_a_worker_that_dies_while_reading_is_repeated_from_its_first_row(site: Engine, spark: Any) -> None:
     def build(spark: Any, context: SparkSnapshotContext) -> Any:
         readings.change(site)

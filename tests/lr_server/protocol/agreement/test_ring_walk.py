@@ -19,6 +19,6 @@ def test_every_reachable_state_keeps_the_invariants(generations: tuple[int, ...]
     assert Walk(generations, ticks).run() > least
 
 
-@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("rank", [0, *(pytest.param(rank, marks=pytest.mark.nightly) for rank in RANKS[1:])])
 def test_a_disk_that_is_lost_at_any_moment_keeps_the_invariants(rank: int):
     assert Walk((2, 3), 1, loses_disk=rank).run() > 10_000
