@@ -8,7 +8,8 @@ from pathlib import PurePath
 
 from sqlalchemy import URL
 
-from queues.errors import ConfigurationError
+from queues.errors import ConfigurationError, InvalidNameError
+from queues.names import site_id
 
 
 def with_ring_place(values: Mapping[str, object]) -> dict[str, object]:
@@ -35,7 +36,7 @@ def with_ring_place(values: Mapping[str, object]) -> dict[str, object]:
 def with_named_members(values: object) -> object:
     """Return the table `ring` with a rank in place of `member`, if `members` is a table of names and endpoints.
 
-    The first name has rank 0. Raises `ConfigurationError` for a `member` that is none of the names.
+    The first name has rank 0. Raises `ConfigurationError` for a malformed name, or a `member` that is no name.
     """
     if not isinstance(values, Mapping):
         return values
@@ -45,13 +46,20 @@ def with_named_members(values: object) -> object:
         if member:
             raise ConfigurationError("ring.member is a name: write `members` as a table of names, or write `rank`")
         return ring
-    names = list(map(str, members))
+    names = [_name(each) for each in members]
     if member not in names and (member or "rank" not in ring):
         raise ConfigurationError(f"ring.member is {member!r}: write the name of this server, {' or '.join(names)}")
     rank = names.index(member) if member else ring["rank"]
     if ring.setdefault("rank", rank) != rank:
         raise ConfigurationError(f"ring.member {member} has rank {rank}, but ring.rank is {ring['rank']}: write one")
     return {**ring, "members": list(members.values()), "names": names}
+
+
+def _name(written: object) -> str:
+    try:
+        return site_id(str(written))
+    except InvalidNameError as malformed:
+        raise ConfigurationError(f"ring.members: the name {malformed}") from None
 
 
 def _text(ring: dict[str, object], key: str) -> str:

@@ -61,7 +61,7 @@ def test_commands_read_the_same_place_from_the_file(tmp_path: Path):
         (
             {"members": {"a b": "ipc:///1", "hub-2": "ipc:///2", "hub-3": "ipc:///3"}},
             {},
-            r"ring\.names\[0\]: 'a b' is not",
+            "ring.members: the name 'a b' is not a valid site id",
         ),
         ({"name": "rome"}, {}, "site_id is 'paris', but ring.name stands for 'rome': write one of them"),
         ({"folder": "/x"}, {}, "database_url is 'sqlite:///paris.db', but ring.folder stands for 'sqlite:////x/paris"),
