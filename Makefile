@@ -40,12 +40,13 @@ unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java 
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not (postgresql or processes or spark or long)" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber $(ARGS)
 
-oldest: ## Run the quick tests with the oldest supported libraries, in .venv-oldest (ARGS="-k name")
+oldest: TESTS ?= tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot \
+	tests/lr_client/subscriber tests/lrq/cli
+oldest: ## Run the quick tests with the oldest supported libraries, in .venv-oldest (TESTS="folders", ARGS="-k name")
 	@tools/ensure_venv.sh unit oldest
 	@.venv-oldest/bin/python -m pytest $(PARALLEL) -m "not (postgresql or processes or spark or long)" \
 		-W "ignore::DeprecationWarning" \
-		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber \
-		tests/lrq/cli $(ARGS)
+		$(TESTS) $(ARGS)
 
 oldest-spark: ## Run some tests of Spark's formats on SQLite with the oldest supported Spark and PyArrow (ARGS="-k name")
 	@tools/ensure_venv.sh unit,spark oldest

@@ -16,8 +16,8 @@ from queues.clock import SYSTEM_CLOCK
 #: How many of these tests run at once on this machine. More would starve each other's leases and timeouts.
 AT_ONCE = (os.cpu_count() or 1) + 1
 _PAUSE = 0.1
-#: Folders of tests that run whole servers, commands or pages; tests of single classes check both databases below them.
-_END_TO_END = ("faults", "lr_client/spark", "lrq", "system", "upgrades")
+#: Folders of tests that run servers, subscribers, commands or pages. Tests of the queues below check both databases.
+_END_TO_END = ("faults", "lr_client/snapshot", "lr_client/spark", "lr_client/subscriber", "lrq", "system", "upgrades")
 
 
 def is_heavy(item: pytest.Item) -> bool:
