@@ -20,6 +20,7 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError
 from tests.discovery.members import Member, claim, counted, jump, leaders, refused, register, seen_after_jump
+from tests.faults.standing_still import standing_still
 from tests.forked import Popen
 from tests.seen_statements import seen_statements
 from tests.waiting import eventually
@@ -368,13 +369,16 @@ member.stop()
 """
 
 
+def url_of(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
 class MemberProcess:
     """A real process with one membership; `told` has the held ranges of each call, with their generations."""
 
     def __init__(self, engine: Engine, ttl: float, name: str = "") -> None:
-        url = engine.url.render_as_string(hide_password=False)
         self.popen = Popen(
-            [sys.executable, "-c", PROGRAM, url, str(ttl), name],
+            [sys.executable, "-c", PROGRAM, url_of(engine), str(ttl), name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
         )  # fmt: skip
         self.name = str(json.loads(self.popen.stdout.readline())["name"])
@@ -437,21 +441,18 @@ def test_a_stopped_process_that_continues_notices_its_losses_before_it_renews(
     with process(site, ttl=1) as other:
         eventually(lambda: other.told and len(other.told[-1]) == 8)
         led = other.told[-1]
-        other.send(signal.SIGSTOP)
-        one = member(ttl=1)
-        eventually(lambda: one.numbers == ALL)
-        calls, generation = len(other.told), counted(site)
-        with _renewals(site, other.name) as renewed:
-            other.send(signal.SIGCONT)
-            eventually(lambda: len(other.told) > calls)
-            assert other.told[calls] == {}, "all ranges are lost, and that is the first call"
-            assert renewed() == 0
+        with standing_still(other.popen.pid, url_of(site)):
+            one = member(ttl=1)
+            eventually(lambda: one.numbers == ALL)
+            calls, generation, renewed = len(other.told), counted(site), _renewals(site, other.name)
+        eventually(lambda: len(other.told) > calls)
+        assert other.told[calls] == {}, "all ranges are lost, and that is the first call"
+        assert renewed() == 0
         eventually(lambda: len(other.told[-1]) == len(one.numbers) == 4)
     assert all(found > generation >= led[number] for number, found in other.told[-1].items())
 
 
-@contextmanager
-def _renewals(engine: Engine, server: str) -> Iterator[Callable[[], int]]:
+def _renewals(engine: Engine, server: str) -> Callable[[], int]:
     """Count successful renewals of a server by its own statement; the row was expired, so `started_us` is unchanged."""
     with writing(engine) as connection:
         connection.execute(
@@ -463,7 +464,7 @@ def _renewals(engine: Engine, server: str) -> Iterator[Callable[[], int]]:
         # A renewal leaves the endpoints as they are; a registration, after the losses, writes them.
         return int(row.endpoints == ("expired",) and row.expires_us > _now(engine))
 
-    yield renewed
+    return renewed
 
 
 # --- idle cost
