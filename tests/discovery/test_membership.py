@@ -453,7 +453,7 @@ def test_a_stopped_process_that_continues_notices_its_losses_before_it_renews(
 
 
 def _renewals(engine: Engine, server: str) -> Callable[[], int]:
-    """Count successful renewals of a server by its own statement; the row was expired, so `started_us` is unchanged."""
+    """Mark the expired row of a server; return a function that counts renewals of the row by the server's statement."""
     with writing(engine) as connection:
         connection.execute(
             update(tables.servers.servers).where(tables.servers.servers.c.server == server).values(endpoints="expired")
