@@ -18,6 +18,7 @@ from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
 from lr_client.tracing import consumer_span
 from queues.clock import now_us
+from queues.database import dialects
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.transactions import mapped_errors, reading, writing
@@ -93,7 +94,8 @@ class Delivery:
         try:
             with mapped_errors(), self._transaction() as session:
                 connection = session.connection()
-                self._claim(connection, step, claimed_us, [(SAVEPOINT, {})])
+                origin = dialects.of(connection).naming_origin(self._queue.source)
+                self._claim(connection, step, claimed_us, [*origin, (SAVEPOINT, {})])
                 with guarded(session.connection(), session), listener_session.around(session):
                     self._call(session, step)
                 self._complete(connection, step)

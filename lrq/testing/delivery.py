@@ -166,6 +166,9 @@ class _Calls(Delivery):
 
     def _complete(self, connection: Connection, step: DeliveryStep) -> None:  # noqa: ARG002 - no marks, no rows
         commit_mark.remove(connection, self._mark)
+        # A test's own transaction goes on, and its later changes are not applied ones.
+        for statement, values in dialects.of(connection).naming_origin(""):
+            connection.execute(statement, values)
 
     def _was_committed(self, claimed_us: int) -> bool:  # noqa: ARG002
         return self._is_committed

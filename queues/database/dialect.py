@@ -218,6 +218,13 @@ class FollowTriggers(Protocol):
         """
         ...
 
+    def naming_origin(self, site: str) -> Sequence[Statement]:
+        """Return statements that name *site* as the origin of all changes until the end of the transaction.
+
+        The triggers read it for the parameter `origin` of `lrq_follow`. Empty for a database that has no `lrq_follow`.
+        """
+        ...
+
 
 class Dialect(Statements, Transactions, Setup, Cuts, Standbys, LockWaits, FollowTriggers, Protocol):
     """Everything that differs between the databases, except the stores of the queues."""

@@ -286,6 +286,10 @@ class SqliteDialect(SqliteCuts):
         """Return None: SQLite has no `lrq_follow`."""
         return None
 
+    def naming_origin(self, site: str) -> Sequence[Statement]:  # noqa: ARG002
+        """Return nothing: SQLite has no `lrq_follow`."""
+        return ()
+
     def standbys(self, connection: Connection) -> StandbyFacts | None:  # noqa: ARG002
         """Return None: a file has no standby servers."""
         return None

@@ -1,10 +1,11 @@
 """The tables that clients follow by the triggers of `lrq_follow`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, Text, TextClause, bindparam, func, select, text, true
 
+from queues.database.dialect import Statement
 from queues.database.followed_rows import FollowedRows
 
 
@@ -16,6 +17,10 @@ class PostgresqlFollowTriggers:
         tables = [table for table in _followed(connection, client) if table.is_for(site)]
         connection.execute(_SAME_TEXTS).close()
         return [table.rows(connection, site) for table in tables]
+
+    def naming_origin(self, site: str) -> Sequence[Statement]:
+        """Return the statement that sets `lrq.origin`."""
+        return [(_NAME_ORIGIN, {"origin": site})]
 
 
 class _Followed(NamedTuple):
@@ -60,6 +65,7 @@ def _escaped(sql: str) -> str:
     return sql.replace(":", "\\:")
 
 
+_NAME_ORIGIN: Final = select(func.set_config("lrq.origin", bindparam("origin", type_=Text), true()))
 _BY_COLUMN: Final = "column"
 _TEXT: Final = text("SELECT quote_literal(:words)")
 _NAME: Final = text("SELECT quote_ident(:words)")

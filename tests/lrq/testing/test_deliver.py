@@ -206,6 +206,20 @@ def test_a_session_gets_the_changes_in_a_savepoint_and_commits_nothing(engine: E
     assert (stored(engine), traces(engine)) == ([], [])
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_only_the_changes_of_a_listener_have_an_origin(engine: Engine):
+    origins: list[str] = []
+
+    def note(session: Session, _entries: Sequence[Any] = ()) -> bool:
+        origins.append(session.execute(text("SELECT current_setting('lrq.origin')")).scalar_one())
+        return True
+
+    with Session(engine) as session:
+        assert deliver(session, Apply(note), [b"1"], source="tokyo")
+        note(session)
+    assert origins == ["tokyo", ""]
+
+
 def test_an_exception_leaves_the_transaction_of_a_test_usable(engine: Engine):
     def fail(session: Session, _entries: Sequence[Any]) -> bool:
         session.execute(text("SELECT * FROM nothing"))

@@ -133,6 +133,44 @@ def test_rows_of_partitions_carry_the_name_of_the_followed_table(run: Run, reade
     assert {change["table"] for change in found} == {"public.orders"}
 
 
+#: The sites that get an own row, and one that a listener applies from north.
+ORIGINS = {"any": ("north south", "north south"), "other": ("north south", "south"), "none": ("north south", "")}
+NAMED_SITES = {"sites": {"destinations": "ARRAY['north', 'south']"}, "column": {"destinations_column": "'branch'"}}
+
+
+@pytest.mark.parametrize("named", NAMED_SITES)
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_the_origin_decides_which_sites_get_rows_that_a_listener_applies(
+    run: Run, reader: Reader, origin: str, named: str
+) -> None:
+    run("CREATE TABLE orders (id int, branch text DEFAULT 'north,south')")
+    run(follow("orders", **NAMED_SITES[named], origin=f"'{origin}'"))
+    run("INSERT INTO orders VALUES (1)")
+    run("SET LOCAL lrq.origin = 'north'; INSERT INTO orders VALUES (2)")
+    sent = [change["row"]["id"] for change in changes(reader)]
+    sites = {site: {json.loads(each)["row"]["id"] for each in reader.owed(site)} for site in ("north", "south")}
+    assert [" ".join(site for site in sites if number in sites[site]) for number in (1, 2)] == list(ORIGINS[origin])
+    assert sent == ([1] if origin == "none" else [1, 2])
+
+
+def test_a_row_whose_only_site_is_its_origin_is_not_sent(run: Run, reader: Reader) -> None:
+    run("CREATE TABLE orders (id int)")
+    run(follow("orders", **NORTH, origin="'other'"))
+    run("SET LOCAL lrq.origin = 'north'; INSERT INTO orders VALUES (1); UPDATE orders SET id = 2; DELETE FROM orders")
+    assert changes(reader) == []
+
+
+def test_the_setting_of_an_earlier_transaction_holds_nothing_back(site: Engine, run: Run, reader: Reader) -> None:
+    run("CREATE TABLE orders (id int)")
+    run(follow("orders", **NORTH, origin="'none'"))
+    with plain(site) as connection:
+        connection.execute("SET LOCAL lrq.origin = 'north'; INSERT INTO orders VALUES (1)")
+        connection.commit()
+        connection.execute("INSERT INTO orders VALUES (2)")
+        connection.commit()
+    assert [change["row"]["id"] for change in changes(reader)] == [2]
+
+
 def test_truncate_is_refused_until_the_table_is_unfollowed(site: Engine, run: Run) -> None:
     run("CREATE TABLE orders (id int)")
     run(follow("orders", **NORTH))
@@ -157,6 +195,8 @@ ERRORS = [
     ("LR001", "SELECT lrq_follow('orders', 'c', ARRAY['a b'])", "'a b' is not a valid site id"),
     ("LR002", "SELECT lrq_follow('orders', 'c', ARRAY[]::text[])", "name at least one destination"),
     ("LR003", "SELECT lrq_follow('orders', 'c', ARRAY['paris'])", "'paris' is this site itself"),
+    ("LR009", "SELECT lrq_follow('orders', 'c', ARRAY['a'], origin => 'all')", "origin is 'all': write 'any', 'other'"),
+    ("LR009", "SELECT lrq_follow('orders', 'c', ARRAY['a'], origin => NULL)", "origin is NULL: write 'any', 'other'"),
 ]
 
 
