@@ -346,6 +346,21 @@ def test_the_printed_sql_makes_the_same_tables_as_initialize(new_database: NewDa
     engine.dispose()
 
 
+FUNCTIONS = text("SELECT pg_get_functiondef(oid), proacl::text FROM pg_proc WHERE proname LIKE 'lrq%' ORDER BY 1")
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_the_printed_sql_makes_the_same_functions_as_initialize(site: Engine, new_database: NewDatabase, dialect: str):
+    url = new_database()
+    apply_as_a_dba(url, migrations.ddl(dialect))
+    printed = queues.create_engine(url)
+    with site.connect() as ours, printed.connect() as theirs:
+        expected = ours.execute(FUNCTIONS).all()
+        assert len(expected) > 10
+        assert theirs.execute(FUNCTIONS).all() == expected
+    printed.dispose()
+
+
 def test_the_printed_sql_sets_its_version_last(dialect: str):
     assert schema.SCHEMA in io.StringIO(migrations.ddl(dialect)).read()[-200:]
 
