@@ -81,7 +81,8 @@ def apply_blocks(
     """Move the claimed marks, and delete the *blocks* that end there, in one message.
 
     Return False unless all of the blocks were there; the caller rolls back then. *freed* is the size of the blocks.
-    For the other parameters and the errors see `move_claimed`.
+    For the other parameters see `move_claimed`. Raises `StoreUnavailableError` if a trigger of others leaves out the
+    move or the deletion.
     """
     moving = _moving(queue_id, lease, seen, to, applied, freed, back_seq, fence)
     removing = _removing(queue_id, seen, to.branch, to.seq)
@@ -89,7 +90,17 @@ def apply_blocks(
     statements = [moving, removing] if blocks else [moving]
     moved, *removed = dialects.of(connection).run_all(connection, statements)
     _require_move(moved)
-    return sum(map(len, removed)) == blocks
+    are_gone = sum(map(len, removed)) == blocks
+    if not are_gone:
+        # Otherwise the subscriber would read the same step again and again, without a word.
+        require_removal(connection, queue_id, seen, to.branch, to.seq)
+    return are_gone
+
+
+def require_removal(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> None:
+    """Raise `StoreUnavailableError` if a block is still there that `remove_blocks` has just deleted."""
+    if connection.execute(_LEFT, _removing(queue_id, seen, branch, end)[1]).first() is not None:
+        raise StoreUnavailableError(left_out(log.name))
 
 
 def _moving(
@@ -163,16 +174,14 @@ _UNCHANGED = select(receive_marks.c.queue_id).where(
     receive_marks.c.branch == bindparam("branch"),
 )
 _REACHES = _UNCHANGED.where(receive_marks.c.boundary_seq >= bindparam("end"))
-_REMOVE = (
-    delete(log)
-    .where(
-        log.c.queue_id == bindparam("queue"),
-        log.c.end_seq > bindparam("after"),
-        log.c.end_seq <= bindparam("end"),
-        _UNCHANGED.exists(),
-    )
-    .returning(log.c.end_seq)
+_ENDING_THERE = (
+    log.c.queue_id == bindparam("queue"),
+    log.c.end_seq > bindparam("after"),
+    log.c.end_seq <= bindparam("end"),
+    _UNCHANGED.exists(),
 )
+_REMOVE = delete(log).where(*_ENDING_THERE).returning(log.c.end_seq)
+_LEFT = select(log.c.end_seq).where(*_ENDING_THERE).limit(1)
 
 
 def remove_blocks(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:

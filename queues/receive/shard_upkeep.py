@@ -62,7 +62,7 @@ def settle(connection: Connection, queue_id: int, stands: QueueState, low: int) 
 
     *stands* and *low* were read in one state. If another shard has moved the marks since, return False, and nothing is
     changed. Such a transaction can commit. A driver may drop all prepared statements of a connection at a rollback.
-    Raises `ShardsChanged`.
+    Raises `ShardsChanged`, and `StoreUnavailableError` if a trigger of others leaves out the removal.
     """
     seen, received = stands.consumed, stands.received
     entries = sum(each.entries for each in log_blocks.held(connection, queue_id, seen.seq, low))
@@ -79,6 +79,7 @@ def settle(connection: Connection, queue_id: int, stands: QueueState, low: int) 
     if not connection.execute(_SETTLE, values).rowcount:
         return False
     if blocks and consumer_moves.remove_blocks(connection, queue_id, seen, received.branch, low) != blocks:
+        consumer_moves.require_removal(connection, queue_id, seen, received.branch, low)
         raise ShardsChanged
     return True
 

@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, fun
 from queues.blocks import SnapshotColumns, decode_snapshot
 from queues.database import dialects
 from queues.database.dialect import Statement
+from queues.database.left_out import left_out
 from queues.database.tables.receive import receive_snapshot_blocks as stored
-from queues.errors import CorruptFrameError, SnapshotFailedError
+from queues.errors import CorruptFrameError, SnapshotFailedError, StoreUnavailableError
 from queues.wire.replication_pb2 import Block
 
 #: The unpacked size of the blocks fetched at once, in bytes; a larger block is fetched alone.
@@ -107,11 +108,17 @@ def held(connection: Connection, queue_id: int, sync_id: str, *, after: int, upt
 def remove(connection: Connection, queue_id: int, sync_id: str, *, after: int, upto: int) -> int:
     """Remove the rows *after* + 1 to *upto*, the first rows in the queue; return their number.
 
-    A block is deleted with its last row; until then the subscriber's marks tell which rows are left.
+    A block is deleted with its last row; until then the subscriber's marks tell which rows are left. Raises
+    `StoreUnavailableError` if a trigger of others leaves out a deletion.
     """
-    rows_held = sum(each.rows for each in held(connection, queue_id, sync_id, after=after, upto=upto))
-    connection.execute(delete(stored).where(_own(queue_id, sync_id), stored.c.last_row <= upto))
-    return rows_held
+    blocks = held(connection, queue_id, sync_id, after=after, upto=upto)
+    ended = _own(queue_id, sync_id), stored.c.last_row <= upto
+    # The last block may go on after *upto*.
+    if connection.execute(delete(stored).where(*ended)).rowcount < len(blocks):
+        left = select(stored.c.last_row).where(*ended).limit(1)
+        if connection.execute(left).first() is not None:
+            raise StoreUnavailableError(left_out(stored.name))
+    return sum(each.rows for each in blocks)
 
 
 def _own(queue_id: int, sync_id: str) -> ColumnElement[bool]:

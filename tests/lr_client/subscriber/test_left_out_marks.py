@@ -46,6 +46,36 @@ def test_a_change_of_marks_that_is_left_out_is_told(
     eventually(lambda: not blocked(sink))
 
 
+@pytest.mark.parametrize("options", [{}, {"shards": 2}], ids=["whole", "shards"])
+def test_a_removal_of_entries_that_is_left_out_is_told(
+    sink: Engine, tokyo: Arrivals, follow: Follow, monkeypatch: pytest.MonkeyPatch, options: dict[str, int]
+) -> None:
+    monkeypatch.setattr(follower, "STUCK_SECONDS", 0.1)
+    listener = Apply()
+    said = "left rows out of lrq_receive_blocks: drop it, or let the trigger fire AFTER"
+    with rows_left_out(sink, "lrq_receive_blocks", on="DELETE"):
+        tokyo.keyed([("a", b"e1")])
+        follow(listener, **options)
+        eventually(lambda: any(said in str(error) for _, error in listener.errors))
+        assert {type(error) for _, error in listener.errors} == {StoreUnavailableError}
+    eventually(lambda: tokyo.left == 0)
+    assert story(sink) == ["e1"]
+
+
+def test_a_removal_of_rows_of_a_snapshot_that_is_left_out_is_told(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    listener = Apply()
+    tokyo.snapshot("s1", payloads("r", 2))
+    with rows_left_out(sink, "lrq_receive_snapshot_blocks", on="DELETE"):
+        follow(listener)
+        said = "left rows out of lrq_receive_snapshot_blocks"
+        eventually(lambda: any(said in str(error) for _, error in listener.errors))
+        assert story(sink) == ["<start>"]
+    eventually(lambda: len(story(sink)) == 4)
+    assert story(sink) == ["<start>", *texts("r", 2), "<complete>"]
+
+
 def test_a_change_of_marks_in_a_snapshot_that_is_left_out_is_told(
     sink: Engine, tokyo: Arrivals, follow: Follow
 ) -> None:
