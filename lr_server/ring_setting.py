@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 from discovery.ring_table import with_named_members
 from discovery.rings import Share, share_of
 from lr_server.protocol.agreement.generations import RANKS
-from lr_server.setting_types import ListenEndpoint, Seconds, Site
+from lr_server.setting_types import ListenEndpoint, Seconds, Site, WholeNumber
 from queues.database import urls
 from queues.errors import ConfigurationError
 from queues.send_log.port import TickLimits
@@ -45,14 +45,14 @@ class RingSetting(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     members: Annotated[Sequence[ListenEndpoint], Field(min_length=len(RANKS), max_length=len(RANKS))]
-    rank: Annotated[int, Field(ge=RANKS[0], le=RANKS[-1])]
+    rank: Annotated[WholeNumber, Field(ge=RANKS[0], le=RANKS[-1])]
     names: Sequence[Site] = ()
     witness: Path
     lease_seconds: Seconds = 3.0
     stall_seconds: Seconds = 5.0
-    acknowledging_followers: int = 1
+    acknowledging_followers: WholeNumber = 1
     trim: bool = False
-    rings: int = 1
+    rings: WholeNumber = 1
 
     @model_validator(mode="before")
     @classmethod

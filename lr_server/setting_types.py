@@ -3,9 +3,10 @@
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, LiteralString
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from lr_server.connections import FEWEST
 from lr_server.topology.addresses import parse_network
@@ -63,21 +64,34 @@ def _json(text: str, example: str) -> object:
         raise ValueError(f"write JSON such as {example}") from None
 
 
+def _no_switch(kind: LiteralString) -> BeforeValidator:
+    """Return a validator that refuses True and False, which are 1 and 0 to Pydantic, with its error *kind*."""
+
+    def check(value: object) -> object:
+        if isinstance(value, bool):
+            raise PydanticCustomError(kind, "not a number")
+        return value
+
+    return BeforeValidator(check)
+
+
+WholeNumber = Annotated[int, _no_switch("int_type")]
+_Number = Annotated[float, _no_switch("float_type")]
 Site = Annotated[str, AfterValidator(names.site_id)]
 Client = Annotated[str, AfterValidator(names.client_name)]
-Connections = Annotated[int, Field(ge=FEWEST)]
+Connections = Annotated[WholeNumber, Field(ge=FEWEST)]
 DatabaseUrl = Annotated[str, _checked(urls.parse)]
 PeerEndpoint = Annotated[str, _checked(check_endpoints)]
 TopologyName = Annotated[str, _checked(check_name)]
 NetworkRange = Annotated[str, _checked(parse_network)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]
 MetricsAddress = Annotated[str, _checked(metrics_endpoint)]
-Positive = Annotated[int, Field(gt=0)]
-NotNegative = Annotated[int, Field(ge=0)]
-Ranges = Annotated[int, Field(gt=0, le=4096)]
-TickRows = Annotated[int, Field(gt=0, le=MAX_ROWS)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[WholeNumber, Field(gt=0)]
+NotNegative = Annotated[WholeNumber, Field(ge=0)]
+Ranges = Annotated[WholeNumber, Field(gt=0, le=4096)]
+TickRows = Annotated[WholeNumber, Field(gt=0, le=MAX_ROWS)]
+Seconds = Annotated[_Number, Field(gt=0, allow_inf_nan=False)]
+SecondsOrNone = Annotated[_Number, Field(ge=0, allow_inf_nan=False)]
 
 
 class ProducerRule(BaseModel):

@@ -50,6 +50,9 @@ def test_no_word_of_a_library_is_told_for_a_wrong_value_of_a_ring(name: str):
     ("values", "sentence"),
     [
         ({"ingest": "maybe"}, "ingest: write true or false"),
+        ({"tick_rows": True}, "tick_rows: write a whole number"),
+        ({"lease_seconds": True}, "lease_seconds: write a number"),
+        ({"ring": {**RING, "rank": False}}, "ring.rank: write a whole number"),
         ({"tls_key": 5}, "tls_key: write the path of a file in quotes"),
         ({"metrics": 9464}, "metrics: write text in quotes"),
         ({"listen": 5}, 'listen: write a list, such as ["first", "second"]'),
