@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from queues.database.cuts_port import Cuts
-from queues.database.followed_rows import FollowedRows
+from queues.database.followed_rows import FollowedRows, FollowedTable
 from queues.database.lock_waits import LockWaits
 from queues.database.setup_port import Setup
 from queues.database.standby_facts import StandbyFacts
@@ -216,6 +216,10 @@ class FollowTriggers(Protocol):
         Until the end of the transaction, all values have the same texts as in the entries. None for a database that
         has no `lrq_follow`.
         """
+        ...
+
+    def followed_tables(self, connection: Connection) -> list[FollowedTable]:
+        """Return the tables that clients follow, in the order of their names; none without `lrq_follow`."""
         ...
 
     def naming_origin(self, site: str) -> Sequence[Statement]:

@@ -1,7 +1,19 @@
-"""The rows of a table that a client follows by `lrq_follow`."""
+"""The tables that clients follow by `lrq_follow`, and their rows."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
+
+
+class FollowedTable(NamedTuple):
+    """A followed table, with the client and the other arguments of `lrq_follow`.
+
+    `destinations` is empty if a column of each row names them.
+    """
+
+    table: str
+    client: str
+    destinations: tuple[str, ...]
+    origin: str
 
 
 class FollowedRows(NamedTuple):

@@ -30,7 +30,7 @@ from queues.clock import now_us
 from queues.database import sqlite_statements, tables
 from queues.database.borrowed import engine_over
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows
+from queues.database.followed_rows import FollowedRows, FollowedTable
 from queues.database.grantees import Grantee
 from queues.database.left_out import require_stored
 from queues.database.lock_waits import LockWait
@@ -285,6 +285,10 @@ class SqliteDialect(SqliteCuts):
     def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:  # noqa: ARG002
         """Return None: SQLite has no `lrq_follow`."""
         return None
+
+    def followed_tables(self, connection: Connection) -> list[FollowedTable]:  # noqa: ARG002
+        """Return none: SQLite has no `lrq_follow`."""
+        return []
 
     def naming_origin(self, site: str) -> Sequence[Statement]:  # noqa: ARG002
         """Return nothing: SQLite has no `lrq_follow`."""

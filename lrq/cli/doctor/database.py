@@ -9,7 +9,7 @@ import sqlalchemy
 from sqlalchemy import Engine
 
 import queues
-from lrq.cli.doctor import postgresql, sqlite_file
+from lrq.cli.doctor import followed, postgresql, sqlite_file
 from lrq.cli.doctor.bounded import guarded
 from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
@@ -94,6 +94,7 @@ def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
     yield from guarded("tables", lambda: _whole(engine))
     if not urls.is_sqlite(place.url):
         yield from guarded("rights", lambda: _rights(engine))
+        yield from guarded("followed tables", lambda: followed.look(engine))
     yield from guarded("server", lambda: [_server(engine)])
 
 

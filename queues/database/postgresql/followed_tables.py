@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Text, TextClause, bindparam, func, select, text, true
 
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows
+from queues.database.followed_rows import FollowedRows, FollowedTable
 
 
 class PostgresqlFollowTriggers:
@@ -14,9 +14,13 @@ class PostgresqlFollowTriggers:
 
     def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
         """Read the triggers of the tables, and give the transaction their settings."""
-        tables = [table for table in _followed(connection, client) if table.is_for(site)]
+        tables = [table for table in _followed(connection) if table.client == client and table.is_for(site)]
         connection.execute(_SAME_TEXTS).close()
         return [table.rows(connection, site) for table in tables]
+
+    def followed_tables(self, connection: Connection) -> list[FollowedTable]:
+        """Read the triggers of the tables."""
+        return [FollowedTable(each.name, each.client, each.sites, each.origin) for each in _followed(connection)]
 
     def naming_origin(self, site: str) -> Sequence[Statement]:
         """Return the statement that sets `lrq.origin`."""
@@ -28,12 +32,19 @@ class _Followed(NamedTuple):
 
     name: str
     is_partitioned: bool
+    client: str
     kind: str
     destinations: str
     followed_as: str
+    origin: str
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The destinations; empty if a column names them."""
+        return () if self.kind == _BY_COLUMN else tuple(self.destinations.split(","))
 
     def is_for(self, site: str) -> bool:
-        return self.kind == _BY_COLUMN or site in self.destinations.split(",")
+        return self.kind == _BY_COLUMN or site in self.sites
 
     def rows(self, connection: Connection, site: str) -> FollowedRows:
         """Return the query of the rows for *site*."""
@@ -50,11 +61,11 @@ class _Followed(NamedTuple):
         return FollowedRows(f"{query} WHERE {wanted} = :site)", {"site": site})
 
 
-def _followed(connection: Connection, client: str) -> Iterator[_Followed]:
+def _followed(connection: Connection) -> Iterator[_Followed]:
     for name, is_partitioned, arguments in connection.execute(_TRIGGERS).all():
-        own, *settings = [each.decode() for each in bytes(arguments).split(b"\0")][:4]
-        if own == client:
-            yield _Followed(name, is_partitioned, *settings)
+        client, kind, destinations, followed_as, *others = bytes(arguments).decode().split("\0")
+        # Each argument ends with a NUL. A trigger from before migration 0032 has no origin.
+        yield _Followed(name, is_partitioned, client, kind, destinations, followed_as, others[0] or "any")
 
 
 def _quoted(connection: Connection, quote: TextClause, words: str) -> str:

@@ -326,6 +326,30 @@ def test_a_limit_on_resting_connections_is_told(lrq: Command, site: Engine) -> N
     assert "rests for 1m 30s (idle_session_timeout)" in found.worst("postgresql")["sentence"]
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_followed_table_whose_rows_may_travel_back_is_told(lrq: Command, site: Engine) -> None:
+    def found(*statements: str) -> dict[str, Any]:
+        with site.begin() as connection:
+            for statement in statements:
+                connection.execute(text(statement))
+        return Examined(lrq, "--database", url_of(site), "--site", "paris").worst("followed tables")
+
+    follow = "SELECT lrq_follow('orders', client => 'policy', destinations => ARRAY['tokyo', 'lima'], origin => '{}')"
+    by_column = "SELECT lrq_follow('orders', client => 'audit', destinations_column => 'branch')"
+    columns = "name, client, source, tag, registered_us"
+    receives = f"INSERT INTO lrq_receive_queues ({columns}) VALUES ('{{0}}{{1}}', '{{0}}', '{{1}}', '', 0)"
+    fine = found("CREATE TABLE orders (id int, branch text)", follow.format("any"), receives.format("policy", "oslo"))
+    assert (fine["level"], fine["sentence"]) == ("ok", "1 table is followed")
+    back = found(receives.format("policy", "tokyo"))
+    assert (back["level"], back["sentence"]) == (
+        "warning",
+        "client policy follows public.orders and is received from tokyo, so rows that its listener applies there are "
+        "sent back",
+    )
+    assert found(follow.format("other"))["level"] == "ok"
+    assert "is received from lima" in found(by_column, receives.format("audit", "lima"))["sentence"]
+
+
 @pytest.mark.parametrize("kind", ["trigger", "rule", "view"])
 def test_triggers_rules_and_views_of_others_that_may_leave_out_rows_are_told(
     lrq: Command, site: Engine, kind: str

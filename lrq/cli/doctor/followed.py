@@ -1,0 +1,48 @@
+"""Check the followed tables: a row that a listener applies may travel back to its site."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from sqlalchemy import Engine
+
+from lrq.cli.doctor.findings import Finding, ok, warning
+from lrq.cli.words import plural
+from queues.database import dialects
+from queues.database.followed_rows import FollowedTable
+from queues.database.transactions import reading
+from queues.receive.registry import ReceiveQueue, every_registered
+
+_CHECK: Final = "followed tables"
+_CURE: Final = "call lrq_follow again with origin => 'other' or 'none', unless the listener writes other tables"
+
+
+def look(engine: Engine) -> Iterator[Finding]:
+    """Yield the findings about the followed tables of *engine*; none if there is no such table."""
+    with reading(engine) as connection:
+        tables = dialects.of(connection).followed_tables(connection)
+        received = every_registered(connection) if tables else []
+    if tables:
+        yield from judge(tables, received)
+
+
+def judge(tables: Collection[FollowedTable], received: Iterable[ReceiveQueue]) -> Iterator[Finding]:
+    """Yield a warning for each table whose rows may travel back to a site; else one finding. Pure."""
+    queues = list(received)
+    found = [(table, sources) for table in tables if (sources := _sources(table, queues))]
+    for table, sources in found:
+        yield warning(
+            _CHECK,
+            f"client {table.client} follows {table.table} and is received from {', '.join(sources)}, so rows that its "
+            "listener applies there are sent back",
+            _CURE,
+        )
+    if not found:
+        yield ok(_CHECK, f"{plural(len({table.table for table in tables}), 'table is', 'tables are')} followed")
+
+
+def _sources(table: FollowedTable, received: Iterable[ReceiveQueue]) -> list[str]:
+    """Return the sites to which an applied row of *table* may go back."""
+    if table.origin != "any":
+        return []
+    ours = {each.source for each in received if each.client == table.client}
+    return sorted(ours.intersection(table.destinations) if table.destinations else ours)
