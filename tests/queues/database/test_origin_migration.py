@@ -44,6 +44,22 @@ def test_the_rights_of_roles_stay_up_and_down(site: Engine) -> None:
         migrate_to(site, "head")
 
 
+def test_the_functions_are_the_same_after_a_cycle(site: Engine) -> None:
+    def functions() -> list[str]:
+        wanted = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname LIKE 'lrq_follow%' ORDER BY 1"
+        with site.connect() as connection:
+            return list(connection.execute(text(wanted)).scalars())
+
+    after = functions()
+    migrate_to(site, "0031")
+    before = functions()
+    migrate_to(site, "head")
+    assert functions() == after
+    migrate_to(site, "0031")
+    assert functions() == before
+    assert len({*before, *after}) == len(before) + 2
+
+
 def test_a_table_followed_before_the_migration_is_followed_after_it(site: Engine, reader: Reader) -> None:
     def run(*statements: str) -> None:
         with site.begin() as connection:
