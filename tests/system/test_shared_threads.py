@@ -73,7 +73,8 @@ def test_an_idle_session_gives_its_threads_back_and_a_busy_one_gets_some(
     sent: list[bytes] = []
 
     def transmit() -> None:
-        sent.append(b"%d" % len(sent))
+        # So large that a few of them in a second are much work: a busy machine carries no more.
+        sent.append(b"%d" % len(sent) + os.urandom(500_000))
         world.transmit("paris", sent[-1], to=["tokyo"])
 
     def is_threaded() -> bool:
@@ -81,7 +82,7 @@ def test_an_idle_session_gives_its_threads_back_and_a_busy_one_gets_some(
         return bool(names("lrq-stream-"))
 
     for _ in range(2):
-        eventually(is_threaded, interval=0.005)
+        eventually(is_threaded, interval=0.1)
         eventually(lambda: not names(*OWN))
     transmit()
     eventually(lambda: len(recorder.log("paris")) >= len(sent))
