@@ -166,3 +166,4 @@ def test_a_look_at_the_tables_names_the_file_that_cannot_be_written(
         monkeypatch.setattr(os, "access", lambda *_: False)
         with pytest.raises(StoreUnavailableError, match=r"cannot be written: correct its permissions"):
             schema.require(connection)
+    engine.dispose()
