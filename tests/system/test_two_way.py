@@ -5,14 +5,16 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 import lrq
+from tests.conftest import NewSite
 from tests.house.page_blocks import take
 from tests.system.world import World
 from tests.waiting import eventually
@@ -110,19 +112,39 @@ def stack() -> Iterator[ExitStack]:
         yield made
 
 
+def meet(offices: Offices) -> None:
+    """Let Paris and Tokyo begin with rows, send snapshots both ways amid changes, and agree."""
+    offices.edit_all(2)
+    offices.open()
+    offices.edit_all(10)
+    offices.world.request_snapshots("paris", "tokyo", client="orders")
+    offices.world.request_snapshots("tokyo", "paris", client="orders")
+    offices.edit_all(10)
+    offices.agree()
+
+
 def test_two_sites_agree_and_each_sends_only_its_own_changes(
     world: World, stack: ExitStack, chance: random.Random
 ) -> None:
     offices = Offices(world, stack, chance, {"paris": ["tokyo"], "tokyo": ["paris"]})
-    offices.edit_all(2)
-    offices.open()
-    offices.edit_all(10)
-    world.request_snapshots("paris", "tokyo", client="orders")
-    world.request_snapshots("tokyo", "paris", client="orders")
-    offices.edit_all(10)
-    offices.agree()
+    meet(offices)
     assert set(offices.applied["tokyo"]) == {("paris", "paris")}
     assert set(offices.applied["paris"]) == {("tokyo", "tokyo")}
+
+
+@POSTGRESQL
+def test_a_site_on_postgresql_and_one_on_sqlite_agree(
+    new_site: NewSite, tmp_path: Path, stack: ExitStack, chance: random.Random
+) -> None:
+    def site(name: str) -> Engine:
+        if name == "paris":
+            return new_site(name)
+        engine = lrq.create_engine(f"sqlite:///{tmp_path / name}.db")
+        stack.callback(engine.dispose)
+        lrq.initialize(engine, site_id=name)
+        return engine
+
+    meet(Offices(World(site, stack), stack, chance, {"paris": ["tokyo"], "tokyo": ["paris"]}))
 
 
 @POSTGRESQL
