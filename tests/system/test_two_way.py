@@ -22,7 +22,10 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.long
 
 (PROGRAM,) = take(__name__, "docs/two-way.md", "python")
-TABLES = dict(zip(("postgresql", "sqlite"), take(__name__, "docs/two-way.md", "sql"), strict=True))
+TABLES = {
+    dialect: take(__name__, "docs/two-way.md", language)[0]
+    for dialect, language in (("postgresql", "plpgsql"), ("sqlite", "sql"))
+}
 POSTGRESQL = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 #: A statement ends with its line; the body of a function or of a trigger belongs to its statement.
 STATEMENT = re.compile(
