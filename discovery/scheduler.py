@@ -123,12 +123,15 @@ class _Scheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has 
                 self.shutdown()
             raise
 
-    def _process_jobs(self) -> object:
+    def _process_jobs(self) -> float | None:
         now = datetime.fromtimestamp(now_us() / 1_000_000, UTC)
-        for job in self.get_jobs():
+        jobs = self.get_jobs()
+        for job in jobs:
             if job.next_run_time > now + job.trigger.length:
                 job.modify(next_run_time=now)
-        return super()._process_jobs()
+        wait: float | None = super()._process_jobs()
+        # APScheduler reads the time once more for the wait. A clock that goes back just before makes the wait as long.
+        return wait if wait is None else min([wait, *(job.trigger.length.total_seconds() for job in jobs)])
 
     def _main_loop(self) -> None:
         watching("APScheduler", super()._main_loop, self.on_ended)()

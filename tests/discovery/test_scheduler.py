@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
+from apscheduler.schedulers.background import BackgroundScheduler
 
 from discovery.scheduler import Jobs, _Period
 from queues.clock import now_us
@@ -55,6 +56,22 @@ def test_jobs_go_on_after_a_jump_of_the_clock_ahead_and_back(jobs: Jobs, clock: 
         clock.jump = timedelta(days=days)
         before = len(runs)
         eventually(lambda before=before: len(runs) >= before + 3)
+
+
+def test_jobs_go_on_after_a_jump_back_that_their_wait_is_reckoned_from(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = BackgroundScheduler._process_jobs
+
+    def with_a_jump_at_the_end(scheduler: BackgroundScheduler) -> float:
+        return float(usual(scheduler)) + timedelta(days=40).total_seconds()
+
+    monkeypatch.setattr(BackgroundScheduler, "_process_jobs", with_a_jump_at_the_end)
+    runs: list[int] = []
+    jobs.add_periodic("count", 0.01, lambda: runs.append(1), ignore)
+    jobs.add_periodic("seldom", 3_600.0, lambda: None, ignore)
+    jobs.start()
+    eventually(lambda: len(runs) >= 3, timeout=20)
 
 
 def test_a_long_jump_ahead_is_one_missed_call() -> None:
