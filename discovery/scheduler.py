@@ -130,7 +130,7 @@ class _Scheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has 
             if job.next_run_time > now + job.trigger.length:
                 job.modify(next_run_time=now)
         wait: float | None = super()._process_jobs()
-        # APScheduler reads the time once more for the wait. A clock that goes back just before makes the wait as long.
+        # APScheduler reads the time once more for the wait, which a clock that has just gone back makes too long.
         return wait if wait is None else min([wait, *(job.trigger.length.total_seconds() for job in jobs)])
 
     def _main_loop(self) -> None:
