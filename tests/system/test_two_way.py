@@ -4,11 +4,12 @@ import json
 import random
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.errors import DeadlockDetected
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -78,12 +79,15 @@ class Offices:
         self._stack.enter_context(closing(lrq.subscribe(self.world.site(site), noted, poll_interval=0.05)))
 
     def edit(self, site: str) -> None:
-        """Add an order, and change or remove some others, in one transaction; once more after a deadlock."""
-        done = False
-        while not done:
-            with suppress(OperationalError):
+        """Add an order, and change or remove some others, in one transaction; after a deadlock, up to ten times."""
+        for left in reversed(range(10)):
+            try:
                 self._edit(site)
-                done = True
+            except OperationalError as error:
+                if not left or not isinstance(error.orig, DeadlockDetected):
+                    raise
+            else:
+                return
 
     def _edit(self, site: str) -> None:
         with Session(self.world.site(site)) as session, session.begin():

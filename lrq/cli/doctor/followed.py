@@ -33,7 +33,7 @@ def judge(tables: Collection[FollowedTable], received: Iterable[ReceiveQueue]) -
         yield warning(
             _CHECK,
             f"client {table.client} follows {table.table} and is received from {', '.join(sources)}, so rows that its "
-            "listener applies there are sent back",
+            "listener writes to the table are sent back",
             _CURE,
         )
     if not found:

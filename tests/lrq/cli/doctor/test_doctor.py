@@ -343,8 +343,8 @@ def test_a_followed_table_whose_rows_may_travel_back_is_told(lrq: Command, site:
     back = found(receives.format("policy", "tokyo"))
     assert (back["level"], back["sentence"]) == (
         "warning",
-        "client policy follows public.orders and is received from tokyo, so rows that its listener applies there are "
-        "sent back",
+        "client policy follows public.orders and is received from tokyo, so rows that its listener writes to the "
+        "table are sent back",
     )
     assert found(follow.format("other"))["level"] == "ok"
     assert "is received from lima" in found(by_column, receives.format("audit", "lima"))["sentence"]
