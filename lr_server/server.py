@@ -24,6 +24,7 @@ from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
 from lr_server.stop_watch import StopWatch
 from lr_server.topology.followed import FollowedTopology
+from lr_server.topology.rules import is_attached
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.migrations import require
 from queues.errors import UsageError
@@ -31,6 +32,8 @@ from queues.leadership import TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.positions import Position, PositionToken, parse_position
 from sink import local
+from sink.attachment.attachments import Attachments
+from sink.attachment.servicer import AttachmentServicer
 from sink.transport.health import HealthService
 from sink.transport.servicer import REPLICATION
 from sink.writer import SinkWriter
@@ -80,7 +83,9 @@ class LogReplicationServer:
         )
         self._ring = open_ring(self._engines, settings, self._released, clock)
         self._ingest = open_ingest(self._engines, settings, self._ring, lambda: self.is_owner, clock)
-        beside = (self._ingest, None if self._ring is None else self._ring.servicer)
+        self._attachments = Attachments()
+        attachment = AttachmentServicer(settings.site, self._attachments, self._is_attached_peer, clock)
+        beside = (attachment, self._ingest, None if self._ring is None else self._ring.servicer)
         self._endpoints = ServerEndpoints(settings, [each for each in beside if each is not None], clock)
         self._roles = (
             self._new_roles()
@@ -110,6 +115,7 @@ class LogReplicationServer:
             self._engines, self._settings, self._topology,
             clock=self._clock, endpoints=lambda: self._endpoints.advertised, facts=self._topology_facts,
             sink_trouble=lambda: self._facts.lasting_trouble(), ingest=self._ingest, access=access, traffic=traffic,
+            attachments=self._attachments,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -253,6 +259,10 @@ class LogReplicationServer:
     def _end_streams(self, client: ClientName, source: SiteId) -> None:
         local.end_streams(self._settings.site, client, source)
         self._endpoints.end_streams(client, source)
+
+    def _is_attached_peer(self, site: SiteId) -> bool:
+        peer = self._topology.peers().get(site)
+        return peer is not None and is_attached(site, peer)
 
     def _all_endpoints(self) -> tuple[str, ...]:
         return (*self._endpoints.listening, *self._endpoints.advertised)

@@ -52,6 +52,7 @@ class ServerFacts:
         self._clock = clock
         self._without_ticks = LastingTrouble()
         self._without_checks = LastingTrouble()
+        self._not_attached = LastingTrouble()
 
     def site_status(self) -> SiteStatus:
         """Return the status of the site, with the part of this server."""
@@ -89,6 +90,7 @@ class ServerFacts:
         own = {
             "ingest": ingest, "topology": self._topology().trouble, "sink": self._writer.trouble, "descriptors": room,
             "threads": self._endpoints.trouble, "sockets": self._endpoints.socket_trouble,
+            "attachment": self._endpoints.attachment_trouble,
         }  # fmt: skip
         found = {part: trouble for part, trouble in own.items() if trouble}
         return found if source is None else {**found, **source.troubles}
@@ -105,6 +107,8 @@ class ServerFacts:
             return refusal
         if lost := self._endpoints.socket_trouble:
             return lost
+        if away := self._not_attached.look(self._endpoints.attachment_trouble, now):
+            return away
         return f"calls wait at a server of this site, because its process {LACKS_THREADS}" * bool(
             self._endpoints.trouble
         )

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import make_url
 
+from discovery.topology import Peer
 from lr_server.ring_setting import check_ring
 from lr_server.setting_types import producers_problem
 from lr_server.topology.loading import FILE
-from lr_server.topology.rules import checked_peers, speaks_tls
+from lr_server.topology.rules import checked_peers, is_attached, speaks_tls
 from queues import look_alikes
 from queues.database import urls
 from queues.errors import ConfigurationError
@@ -42,7 +43,8 @@ def check_together(settings: "Settings") -> None:
 def _check_tls(settings: "Settings") -> None:
     missing = [name for name in _TLS if getattr(settings, name) is None]
     members = settings.ring.members if settings.ring else ()
-    is_used = _are_tls([*settings.listen, *members]) or speaks_tls(settings.peer_table.values())
+    reached = (*settings.peer_table.values(), *map(Peer, settings.attach.values()))
+    is_used = _are_tls([*settings.listen, *members]) or speaks_tls(reached)
     if missing and (len(missing) < len(_TLS) or is_used):
         raise ConfigurationError(f"{missing[0]} is missing: tls:// needs {', '.join(_TLS)}")
     if settings.tls_verify_site and not _are_tls(settings.listen):
@@ -59,6 +61,13 @@ def _check_peers(settings: "Settings") -> None:
     for pair in settings.look_alikes:
         log.warning(look_alikes.warning(pair))
     peers = checked_peers(settings.peer_table, settings.own)
+    if not settings.listen and (attached := [site for site, peer in peers.items() if is_attached(site, peer)]):
+        raise ConfigurationError(
+            f"peers[{attached[0]}]: {attached[0]} attaches itself to an endpoint of this site, and nothing is in "
+            "`listen`: add one, such as tls://0.0.0.0:7400"
+        )
+    if settings.site_id in settings.attach:
+        raise ConfigurationError(f"attach names {settings.site_id!r}, which is this site itself: remove that source")
     if settings.topology == FILE:
         checked_groups(settings.replicas, peers)
 

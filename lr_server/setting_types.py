@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from lr_server.connections import FEWEST
 from lr_server.topology.addresses import parse_network
 from lr_server.topology.loading import check_name
-from lr_server.topology.rules import check_endpoints
+from lr_server.topology.rules import check_endpoints, check_servers
 from queues import names
 from queues.block_limits import MAX_ROWS
 from queues.database import urls
@@ -82,6 +82,7 @@ Client = Annotated[str, AfterValidator(names.client_name)]
 Connections = Annotated[WholeNumber, Field(ge=FEWEST)]
 DatabaseUrl = Annotated[str, _checked(urls.parse)]
 PeerEndpoint = Annotated[str, _checked(check_endpoints)]
+ServerEndpoint = Annotated[str, _checked(check_servers)]
 TopologyName = Annotated[str, _checked(check_name)]
 NetworkRange = Annotated[str, _checked(parse_network)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]

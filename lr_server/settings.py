@@ -32,6 +32,7 @@ from lr_server.setting_types import (
     Ranges,
     Seconds,
     SecondsOrNone,
+    ServerEndpoint,
     Site,
     TableFromText,
     TickRows,
@@ -63,10 +64,14 @@ class Settings(BaseSettings):
         database_url: The site's database, SQLite or PostgreSQL; the password is never shown. The argument `schema`
             (`LRQ_SCHEMA`) names the schema of lrq's tables on PostgreSQL; `database_url` then has it in its query.
         listen: Endpoints at which other sites reach this site; empty for a site that only sends.
-        peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> within
-            one process. Several endpoints stand between commas, one for each server of the site. Each session prefers
-            one of them, and goes on to the next after a failure.
+        peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, local:<site> within
+            one process, or attached:<site> for a site that attaches itself (see `attach` there). Several endpoints
+            stand between commas, one for each server of the site. Each session prefers one of them, and goes on to the
+            next after a failure.
         snapshot_endpoints: Other endpoints for the snapshots of some peers, for example other ports or servers.
+        attach: Sources that cannot reach this site, and endpoints of all their servers, as in `peers`. The servers of
+            this site connect to them, and their entries come over these connections. Such a source has the peer
+            attached:<site>: see docs/peers.md.
         replicas: Names for groups of peers, such as tokyo = ["tokyo-a", "tokyo-b"]: an entry for the name, or for one
             member, goes to all members. One member serves; `lrq replica promote` chooses another.
         topology: The place that the peers come from. "file": `peers`, which `lrq serve` reads again from its file after
@@ -152,6 +157,7 @@ class Settings(BaseSettings):
     listen: Annotated[Sequence[ListenEndpoint], NoDecode, ListFromText] = ()
     peers: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
     snapshot_endpoints: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
+    attach: Annotated[Mapping[Site, ServerEndpoint], NoDecode, TableFromText] = {}
     replicas: Annotated[Mapping[Site, Sequence[Site]], NoDecode, TableFromText] = {}
     topology: TopologyName = FILE
     topology_poll_seconds: Seconds = 1.0

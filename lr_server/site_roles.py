@@ -26,6 +26,7 @@ from queues.logs import logger
 from queues.send_log.port import TickRows
 from queues.send_log.wakeup import wake_other_process, wake_server
 from queues.words import in_words
+from sink.attachment.attachments import Attachments
 
 log = logger("lrq.server")
 
@@ -50,11 +51,13 @@ class SiteRoles:
         ingest: Ingest | None = None,
         access: LogAccess = ORDINARY,
         traffic: Traffic | None = None,
+        attachments: Attachments | None = None,
     ) -> None:
         """Announce the *endpoints* of the server and the *facts* about its topology to the other servers.
 
         The status of the site shows *sink_trouble*: see `discovery.server_status.SiteServer`. The sequencer stores for
-        *ingest*. Sessions read the log by *access*, and count their *traffic*.
+        *ingest*. Sessions read the log by *access*, count their *traffic*, and
+        reach attached sites through *attachments*.
         """
         self._engine = engines.work
         self._settings = settings
@@ -64,6 +67,7 @@ class SiteRoles:
         self.name = owner_name()
         self.source: Source | None = None
         self.traffic = traffic or Traffic()
+        self._attachments = attachments or Attachments()
         self._access = access
         self._guard = threading.RLock()
         self._held: Mapping[int, Lease] = {}
@@ -226,6 +230,7 @@ class SiteRoles:
             on_lost=self.ownership.give_up,
             on_lost_range=self._look_again,
             on_ended=self.give_up,
+            attachments=self._attachments,
             traffic=self.traffic,
             access=self._access,
         )

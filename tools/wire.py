@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: All files define messages; all but the first define services.
-MESSAGES = ("entry.proto", "replication.proto", "ingest.proto", "ring.proto")
-SERVICES = ("replication.proto", "ingest.proto", "ring.proto")
+MESSAGES = ("entry.proto", "replication.proto", "attachment.proto", "ingest.proto", "ring.proto")
+SERVICES = ("replication.proto", "attachment.proto", "ingest.proto", "ring.proto")
 
 # The generated code refuses libraries older than its stamps, but applications may have older ones than the generator.
 # The generator of grpcio-tools 1.72.2 gives the same code with these stamps. `make oldest` tests these versions.

@@ -13,13 +13,15 @@ from queues.clock import Clock
 from queues.names import SiteId
 from queues.send_log.port import SessionKey
 from sink import local
+from sink.attachment.attached_sink import AttachedSink
+from sink.attachment.attachments import Attachments
 from sink.local_sink import LocalSink
 from sink.port import RestingSink, Sink
 from sink.transport import network_loop
 from sink.transport.channels import Lane
-from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
+from sink.transport.endpoints import AttachedEndpoint, LocalEndpoint, NetworkEndpoint, parse_endpoint
 from sink.transport.loop_sink import LoopSink
-from sink.transport.probe import SinkProbe
+from sink.transport.probe import Look, Probe, SinkProbe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 #: So many sessions with work have threads of their own. All others share some.
@@ -31,10 +33,13 @@ WORKERS: Final = 8
 class SinkConnector:
     """Connects sessions to the endpoints of their peers. For several threads."""
 
-    def __init__(self, settings: Settings, topology: Topology, traffic: Traffic, clock: Clock) -> None:
-        """Find the peers in *topology*; the bytes of connections count in *traffic*."""
+    def __init__(
+        self, settings: Settings, topology: Topology, attachments: Attachments, traffic: Traffic, clock: Clock
+    ) -> None:
+        """Find the peers in *topology*, or in *attachments*; the bytes of connections count in *traffic*."""
         self._settings = settings
         self._topology = topology
+        self._attachments = attachments
         self._traffic = traffic
         self.routes = Routes(settings.site, clock, self._look_for)
         self.stream_threads = StreamThreads(lambda owed: traffic.of(owed).work_done, clock, THREADED)
@@ -48,6 +53,12 @@ class SinkConnector:
         if isinstance(endpoint, LocalEndpoint):
             self.stream_threads.forget(owed)
             return LocalSink(local.find(endpoint.site), self._workers)
+        if isinstance(endpoint, AttachedEndpoint):
+            self.stream_threads.forget(owed)
+            return AttachedSink(
+                endpoint.site, self._attachments, for_snapshots=for_snapshots, is_slow=is_slow,
+                negotiation_timeout=self._timeout, count_bytes=self._traffic.of(owed).add_bytes,
+            )  # fmt: skip
         if for_snapshots:
             return self._dial(owed, endpoint, Lane.SLOW_SNAPSHOTS if is_slow else Lane.SNAPSHOTS)
         return self._dial(owed, endpoint, Lane.SLOW_LOG if is_slow else Lane.LOG)
@@ -67,11 +78,18 @@ class SinkConnector:
         peer = self._topology.peers().get(destination)
         return peer is not None and _is_local(peer.endpoint)
 
-    def _look_for(self, endpoint: str) -> SinkProbe:
-        return SinkProbe(parse_endpoint(endpoint), credentials=self._settings.credentials)
+    def _look_for(self, text: str) -> Probe:
+        endpoint = parse_endpoint(text)
+        if isinstance(endpoint, AttachedEndpoint):
+            return Look(reached=self._attachments.is_attached(endpoint.site))
+        return SinkProbe(endpoint, credentials=self._settings.credentials)
 
-    def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint, lane: Lane) -> Sink | RestingSink:
-        timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
+    @property
+    def _timeout(self) -> float:
+        return min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
+
+    def _dial(self, owed: SessionKey, endpoint: NetworkEndpoint, lane: Lane) -> Sink | RestingSink:
+        timeout = self._timeout
         credentials, count_bytes = self._settings.credentials, self._traffic.of(owed).add_bytes
         threaded = partial(
             RemoteSink, endpoint, credentials=credentials, negotiation_timeout=timeout, lane=lane,

@@ -31,6 +31,7 @@ from queues.errors import OwnershipLostError
 from queues.names import ClientName, SiteId
 from queues.send_log.port import Log, SessionKey, TickLimits, TickRows
 from sink import local
+from sink.attachment.attachments import Attachments
 
 #: A look at the providers comes after so many looks at the requests for snapshots.
 _PROVIDER_LOOKS: Final = 10
@@ -56,13 +57,15 @@ class Source:
         on_lost: Callable[[OwnershipLostError], None],
         on_lost_range: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
+        attachments: Attachments,
         traffic: Traffic,
         access: LogAccess = ORDINARY,
     ) -> None:
         """Prepare the threads of *server*, whose sessions count their *traffic*, with *access* to the log.
 
-        As the sequencer, call *on_begin* and *on_tick* as `Sequencer` does, and *on_lost* after the loss of the lease.
-        After a refused transaction under the lease of a range, call *on_lost_range*.
+        *attachments* are the attached servers of other sites. As the sequencer, call *on_begin* and *on_tick* as
+        `Sequencer` does, and *on_lost* after the loss of the lease. After a refused transaction under the lease of a
+        range, call *on_lost_range*.
         """
         self._engine = engine
         self._settings = settings
@@ -73,7 +76,7 @@ class Source:
         self._access = access
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
         self._lane = SnapshotLane(clock, settings.snapshot_floor_bytes)
-        self._sinks = SinkConnector(settings, topology, traffic, clock)
+        self._sinks = SinkConnector(settings, topology, attachments, traffic, clock)
         self._ticks = TickRole(
             engine, settings, topology, self.feed, self._limits, access,
             server=server, clock=clock, on_tick=on_tick, on_begin=on_begin,

@@ -1,12 +1,22 @@
 """The rules for the peers of a site: a wrong list is refused as a whole, in one sentence. Pure."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from discovery.topology import Peer, split_endpoints
 from queues.errors import ConfigurationError
 from queues.names import SiteId, site_id
-from sink.transport.endpoints import Endpoint, IpcEndpoint, LocalEndpoint, TcpEndpoint, TlsEndpoint, parse_endpoint
+from sink.transport.endpoints import (
+    AttachedEndpoint,
+    Endpoint,
+    IpcEndpoint,
+    LocalEndpoint,
+    TcpEndpoint,
+    TlsEndpoint,
+    network_endpoint,
+    parse_endpoint,
+)
 
 #: Addresses that mean every address of the machine, for a server that listens.
 WILDCARDS: Final = frozenset({"0.0.0.0", "::"})
@@ -57,10 +67,23 @@ def check_endpoints(text: str) -> None:
         seen.add(_place(endpoint))
 
 
+def check_servers(text: str) -> None:
+    """Check the endpoints of one source, at which its servers listen; raise `ConfigurationError` for a wrong one."""
+    check_endpoints(text)
+    for part in split_endpoints(text):
+        network_endpoint(part)
+
+
 def speaks_tls(peers: Iterable[Peer]) -> bool:
     """Return whether an endpoint of *peers* begins with tls://; the endpoints must be well-formed."""
     texts = (text for peer in peers for text in (peer.endpoint, peer.snapshot_endpoint) if text)
     return any(isinstance(parse_endpoint(each), TlsEndpoint) for text in texts for each in split_endpoints(text))
+
+
+def is_attached(site: SiteId, peer: Peer) -> bool:
+    """Return whether *site* attaches itself to this one; the endpoints of *peer* must be well-formed."""
+    listed = split_endpoints(peer.endpoint) + split_endpoints(peer.snapshot_endpoint)
+    return str(AttachedEndpoint(site)) in listed
 
 
 def _endpoints(site: SiteId, text: object) -> list[Endpoint]:
@@ -74,9 +97,10 @@ def _endpoints(site: SiteId, text: object) -> list[Endpoint]:
 
 
 def _check(site: SiteId, endpoint: Endpoint, own: OwnSite, mine: Iterable[Endpoint]) -> None:
-    if isinstance(endpoint, LocalEndpoint) and endpoint.site != site:
+    if isinstance(endpoint, LocalEndpoint | AttachedEndpoint) and endpoint.site != site:
+        own_name = replace(endpoint, site=site)
         raise ConfigurationError(
-            f"peers[{site}]: {endpoint} leads to site {endpoint.site!r}: write local:{site}, or name the other site"
+            f"peers[{site}]: {endpoint} leads to site {endpoint.site!r}: write {own_name}, or name the other site"
         )
     if any(_is_same(endpoint, each) for each in mine):
         raise ConfigurationError(f"peers[{site}]: {endpoint} leads to this site itself: write an endpoint of {site!r}")
@@ -89,7 +113,7 @@ def _check(site: SiteId, endpoint: Endpoint, own: OwnSite, mine: Iterable[Endpoi
 
 def _place(endpoint: Endpoint) -> str:
     """Return the place where *endpoint* leads; one for tcp:// and tls:// at one port."""
-    return str(endpoint) if isinstance(endpoint, LocalEndpoint) else endpoint.address
+    return str(endpoint) if isinstance(endpoint, LocalEndpoint | AttachedEndpoint) else endpoint.address
 
 
 def _is_same(endpoint: Endpoint, own: Endpoint) -> bool:

@@ -13,6 +13,9 @@ import grpc
 from queues.clock import SYSTEM_CLOCK
 from sink.transport.credentials import Pems
 
+#: The largest message that comes in, in bytes; that of an older sink may hold the visibilities of its newest ticks.
+MAX_RECEIVED: Final = 64 * 1024 * 1024
+
 _COMMON: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
@@ -24,8 +27,7 @@ _COMMON: Final = (
     ("grpc.dns_ares_query_timeout", 8_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_send_message_length", -1),
-    # The answer of an older sink may hold the visibilities of its newest ticks.
-    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.max_receive_message_length", MAX_RECEIVED),
 )
 
 

@@ -1,4 +1,7 @@
-"""Addresses of sinks: `tcp://host:port`, `tls://host:port`, `ipc:///path.sock` or `local:<site>`. Pure."""
+"""Addresses of sinks: `tcp://host:port`, `tls://host:port`, `ipc:///path.sock`, `local:<site>`, `attached:<site>`.
+
+Pure.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -67,7 +70,19 @@ class LocalEndpoint:
         return f"local:{self.site}"
 
 
-Endpoint = TcpEndpoint | IpcEndpoint | LocalEndpoint
+@dataclass(frozen=True, slots=True)
+class AttachedEndpoint:
+    """A server that attaches itself to its source, which cannot reach it."""
+
+    site: SiteId
+
+    def __str__(self) -> str:
+        """Return the text that `parse_endpoint` reads."""
+        return f"attached:{self.site}"
+
+
+NetworkEndpoint = TcpEndpoint | IpcEndpoint
+Endpoint = NetworkEndpoint | LocalEndpoint | AttachedEndpoint
 
 
 def parse_endpoint(text: str) -> Endpoint:
@@ -78,15 +93,22 @@ def parse_endpoint(text: str) -> Endpoint:
     if separator and scheme == "ipc" and rest.startswith("//"):
         return _ipc(text, rest.removeprefix("//"))
     if separator and scheme == "local":
-        return _local(text, rest)
+        return LocalEndpoint(_site(text, rest))
+    if separator and scheme == "attached":
+        return AttachedEndpoint(_site(text, rest))
     raise ConfigurationError(
-        f"{text!r} is not an endpoint: write tcp://host:port, tls://host:port, ipc:///path/of/socket or local:site"
+        f"{text!r} is not an endpoint: write tcp://host:port, tls://host:port, ipc:///path/of/socket, local:site or "
+        "attached:site"
     )
 
 
-def network_endpoint(text: str) -> TcpEndpoint | IpcEndpoint:
-    """Parse an endpoint that is not local; raise `ConfigurationError` for others."""
+def network_endpoint(text: str) -> NetworkEndpoint:
+    """Parse an endpoint at which a server listens; raise `ConfigurationError` for others."""
     endpoint = parse_endpoint(text)
+    if isinstance(endpoint, AttachedEndpoint):
+        raise ConfigurationError(
+            f"{text!r} names a server that attaches itself: write tcp://host:port, tls://host:port or ipc:///path"
+        )
     if isinstance(endpoint, LocalEndpoint):
         raise ConfigurationError(
             f"{text!r} names a server in this process: write tcp://host:port, tls://host:port or ipc:///path"
@@ -135,8 +157,8 @@ def _ipc(text: str, path: str) -> IpcEndpoint:
     return IpcEndpoint(path)
 
 
-def _local(text: str, site: str) -> LocalEndpoint:
+def _site(text: str, site: str) -> SiteId:
     try:
-        return LocalEndpoint(site_id(site))
+        return site_id(site)
     except InvalidNameError as error:
         raise ConfigurationError(f"{text!r} is not an endpoint: {error}") from error

@@ -1,18 +1,44 @@
 """Look whether a sink can be reached, without a call and without waiting."""
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import grpc
 
 from queues.errors import PeerUnreachableError
 from sink import local
 from sink.transport import channels
 from sink.transport.credentials import Credentials, needed
-from sink.transport.endpoints import Endpoint, LocalEndpoint, TlsEndpoint
+from sink.transport.endpoints import LocalEndpoint, NetworkEndpoint, TlsEndpoint
+
+
+class Probe(Protocol):
+    """A look that goes on until `close`."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether the sink was reached."""
+        ...
+
+    def close(self) -> None:
+        """End the look. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look of a moment, which has *reached* the sink or not."""
+
+    reached: bool
+
+    def close(self) -> None:
+        """See `Probe`."""
 
 
 class SinkProbe:
     """One attempt to connect, which goes on until `close`; TLS counts as reached after its handshake."""
 
-    def __init__(self, endpoint: Endpoint, *, credentials: Credentials | None = None) -> None:
+    def __init__(self, endpoint: NetworkEndpoint | LocalEndpoint, *, credentials: Credentials | None = None) -> None:
         """Begin to connect. Raises `ConfigurationError` if *credentials* are needed but unusable."""
         #: Whether the endpoint was reached.
         self.reached = False

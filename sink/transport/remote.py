@@ -15,6 +15,7 @@ from sink.transport.channels import Lane
 from sink.transport.credentials import Credentials, needed
 from sink.transport.ended_calls import let_go
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
+from sink.transport.outgoing_frames import OutgoingFrames
 
 #: The time limit for the answer to a negotiation, in seconds.
 NEGOTIATION_TIMEOUT: Final = 10.0
@@ -67,8 +68,8 @@ class RemoteSink:
 
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
         """See `Sink`; another thread reads *frames*."""
-        outgoing = _Outgoing(frames)
-        del frames  # see `_Outgoing.release`
+        outgoing = OutgoingFrames(frames)
+        del frames  # see `OutgoingFrames.release`
         call = self._begin(lambda: self._replicate(outgoing))
         acknowledged = 0
         try:
@@ -144,45 +145,6 @@ def _counted(count_bytes: Callable[[int], None]) -> Callable[[pb.Frame], bytes]:
         return message
 
     return serialized
-
-
-class _Outgoing:
-    """The frames of a stream, read by gRPC's thread; an error of *frames* is kept for the stream's own thread."""
-
-    def __init__(self, frames: Iterator[pb.Frame]) -> None:
-        self._frames: Iterator[pb.Frame] | None = frames
-        self._error: Exception | None = None
-        self.sent = 0
-        self.finished = False
-
-    def __iter__(self) -> Iterator[pb.Frame]:
-        return self
-
-    def __next__(self) -> pb.Frame:
-        if (frames := self._frames) is None:
-            raise StopIteration
-        try:
-            frame = next(frames)
-        except StopIteration:
-            self.finished = True
-            raise
-        except Exception as error:
-            self._error = error
-            raise StopIteration from error
-        self.sent += 1
-        return frame
-
-    def release(self) -> None:
-        """Read no further frame. Unless another thread reads one now, *frames* end here.
-
-        The error of a broken call names this object in its traceback. Without the release the frames would end with
-        the error: late, in a thread that may hold any lock.
-        """
-        self._frames = None
-
-    def check(self) -> None:
-        if self._error is not None:
-            raise self._error
 
 
 def _details(error: grpc.RpcError) -> str:

@@ -7,8 +7,6 @@ from typing import Final
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from queues.block_limits import COUNTED_FROM, check_parts
-from queues.errors import CorruptFrameError
 from queues.logs import logger
 from queues.wire import replication_pb2 as pb
 from sink.port import Sink
@@ -16,6 +14,7 @@ from sink.transport.admission import entered
 from sink.transport.call_slots import CallSlots
 from sink.transport.peer_identity import Verify, accept_any, verifier_of
 from sink.transport.received_bytes import ReceivedBytes
+from sink.transport.received_frames import FrameRefusedError, ReceivedFrames, corrupt
 
 log = logger("lrq.sink")
 
@@ -49,7 +48,7 @@ class Servicer:
         try:
             asked = pb.NegotiateRequest.FromString(next(requests, b"\xff"))
         except DecodeError:
-            return pb.NegotiateResponse(refusal=_corrupt("the request for a negotiation cannot be read"))
+            return pb.NegotiateResponse(refusal=corrupt("the request for a negotiation cannot be read"))
         finally:
             self._negotiations.leave(slot)
         refusal = self._doubt(context)(asked.session)
@@ -62,7 +61,7 @@ class Servicer:
         """Store the frames of one stream, and yield the answers."""
         slot = entered(self._streams, context)
         try:
-            frames = _Frames(requests, self._doubt(context))
+            frames = ReceivedFrames(requests, self._doubt(context))
             for ack in self._sink.replicate(frames):
                 if not ack.HasField("refusal"):
                     slot.confirm(frames.newest[:2])
@@ -70,7 +69,7 @@ class Servicer:
                 yield ack
                 if self._stopping.is_set():
                     return
-        except _RefusedError as error:
+        except FrameRefusedError as error:
             yield pb.Ack(refusal=error.refusal)
         finally:
             self._streams.leave(slot)
@@ -88,48 +87,3 @@ def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:
         "Replicate": grpc.stream_stream_rpc_method_handler(servicer.replicate, response_serializer=ack),
     }
     return grpc.method_handlers_generic_handler(REPLICATION, methods)
-
-
-class _RefusedError(Exception):
-    """The frame was refused before it reached the sink."""
-
-    def __init__(self, refusal: pb.Refusal) -> None:
-        super().__init__(refusal.reason)
-        self.refusal = refusal
-
-
-#: The fields of a frame that hold ticks or blocks.
-_LISTS = frozenset(pb.Frame.DESCRIPTOR.fields_by_name[name].number for name in ("batch", "snapshot_chunk"))
-
-
-class _Frames:
-    """The frames of one stream; `newest` has the client, the source and the bytes of the last one."""
-
-    def __init__(self, messages: Iterator[bytes], verify: Verify) -> None:
-        self._messages = messages
-        self._verify = verify
-        self.newest = ("", "", 0)
-
-    def __iter__(self) -> Iterator[pb.Frame]:
-        return self
-
-    def __next__(self) -> pb.Frame:
-        message = next(self._messages)
-        try:
-            if len(message) > COUNTED_FROM:
-                check_parts(message, _LISTS)
-            frame = pb.Frame.FromString(message)
-        except CorruptFrameError as error:
-            raise _RefusedError(_corrupt(str(error))) from error
-        except DecodeError as error:
-            raise _RefusedError(_corrupt(f"a frame of {len(message)} bytes cannot be read")) from error
-        refusal = self._verify(frame.session)
-        if refusal is not None:
-            log.warning("a caller was refused for its certificate", reason=refusal.reason)
-            raise _RefusedError(refusal)
-        self.newest = (frame.session.client, frame.session.source, len(message))
-        return frame
-
-
-def _corrupt(reason: str) -> pb.Refusal:
-    return pb.Refusal(kind=pb.Refusal.CORRUPT, reason=reason)

@@ -16,6 +16,8 @@ from tests.system.world import QUICK
 
 SOURCE = "paris"
 SINKS = ("lima", "tokyo")
+#: The sink that attaches itself to the servers of the source.
+ATTACHED = "tokyo"
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,19 @@ class SitePlan:
         site = name.partition("-")[0]
         here: dict[str, Any] = {"listen": [self._endpoint(name)]}
         if site == SOURCE:
-            peers = {
-                sink: ",".join(self._endpoint(f"{sink}-{number}") for number in range(self.sink_servers))
-                for sink in SINKS
-            }
+            peers = {sink: self._reached_at(sink) for sink in SINKS}
             here |= {"peers": peers, "ingest": True, "producers": {"*": {}}}
+        elif site == ATTACHED:
+            here = {"attach": {SOURCE: self.source_endpoints}}
         return Settings(
             site_id=site, database_url=self.urls[site], initial_sync="log",
             lease_seconds=self.lease_seconds, stall_seconds=2.0, **here, **QUICK,
         )  # fmt: skip
+
+    def _reached_at(self, sink: str) -> str:
+        if sink == ATTACHED:
+            return f"attached:{sink}"
+        return ",".join(self._endpoint(f"{sink}-{number}") for number in range(self.sink_servers))
 
     def _endpoint(self, name: str) -> str:
         return f"ipc://{self.folder}/{name}.socket"

@@ -31,6 +31,7 @@ from sink import RemoteSink, Sink, SinkWriter, serve
 from sink.local_sink import LocalSink
 from sink.transport.endpoints import network_endpoint
 from sink.transport.loop_sink import LoopSink
+from tests.attached import attached
 from tests.certificates import issued
 from tests.received import received_rows
 from tests.sink.exchanged import Exchanged
@@ -62,9 +63,12 @@ def staged_rows(connection: Connection) -> list[tuple[str, int, bytes]]:
     ]
 
 
-@pytest.fixture(params=["in-process", "local", "ipc", "tcp", "tls", "loop"])
+@pytest.fixture(params=["in-process", "local", "ipc", "tcp", "tls", "loop", "attached"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """Each way from the source to the sink; `local` is in-process, and `loop` TLS, with streams that rest."""
+    """Each way from the source to the sink; `local` is in-process, and `loop` TLS, with streams that rest.
+
+    With `attached` the sink opens the connection, by TLS.
+    """
     return str(request.param)
 
 
@@ -154,6 +158,8 @@ def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
             workers = closing.enter_context(ThreadPoolExecutor(2))
             if transport == "local":
                 return Exchanged(LocalSink(writer, workers))
+            if transport == "attached":
+                return NumberedSink(closing.enter_context(attached(writer, Path(folder))))
             scheme = "tls" if transport == "loop" else transport
             listen = f"ipc://{Path(folder) / 'sink.sock'}" if transport == "ipc" else f"{scheme}://127.0.0.1:0"
             credentials = issued(trustme.CA(), Path(folder)) if scheme == "tls" else None

@@ -19,7 +19,14 @@ from queues.words import cleaned
 from sink.protocol.versions import SPOKEN
 from sink.transport.connect_errors import is_about_certificates
 from sink.transport.credentials import Credentials
-from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, TlsEndpoint, parse_endpoint
+from sink.transport.endpoints import (
+    AttachedEndpoint,
+    LocalEndpoint,
+    NetworkEndpoint,
+    TcpEndpoint,
+    TlsEndpoint,
+    parse_endpoint,
+)
 from sink.transport.host_names import unknown_host
 from sink.transport.remote import RemoteSink
 
@@ -42,6 +49,9 @@ def look(own: str, peer: str, text: str, credentials: Credentials | None, now: d
     if isinstance(endpoint, LocalEndpoint):
         yield ok(check, f"{text} is a server in this process, which is not asked")
         return
+    if isinstance(endpoint, AttachedEndpoint):
+        yield ok(check, f"{peer} attaches itself to the servers of this site; `lrq status` tells whether it has")
+        return
     if isinstance(endpoint, TcpEndpoint) and (words := unknown_host(endpoint)):
         yield problem(check, words, "correct `peers`, or DNS")
         return
@@ -50,9 +60,7 @@ def look(own: str, peer: str, text: str, credentials: Credentials | None, now: d
         yield from _certificate(check, endpoint, credentials, now)
 
 
-def _reached(
-    check: str, own: str, peer: str, endpoint: TcpEndpoint | IpcEndpoint, credentials: Credentials | None
-) -> Finding:
+def _reached(check: str, own: str, peer: str, endpoint: NetworkEndpoint, credentials: Credentials | None) -> Finding:
     sink = RemoteSink(endpoint, credentials=credentials, negotiation_timeout=PATIENCE)
     try:
         answer = sink.negotiate(question(own, peer))

@@ -1,0 +1,1 @@
+"""Sinks that no source can reach: such a sink opens the connection, and the source sends over it."""

@@ -1,0 +1,122 @@
+"""The servers that have attached themselves to this one, and the calls that sessions want from them."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from queues.clock import RANDOM
+from queues.errors import PeerUnreachableError
+from queues.names import SiteId
+from queues.wire.attachment_pb2 import WantedCall
+from sink.attachment.source_call import SourceCall
+
+
+@dataclass(slots=True, eq=False)
+class Attachment:
+    """A server of *site*, attached until `end`."""
+
+    site: SiteId
+    server: str
+    #: Whether the last wanted call did not come.
+    is_silent: bool = False
+    _wanted: SimpleQueue[WantedCall | None] = field(default_factory=SimpleQueue)
+
+    def ask(self, wanted: WantedCall) -> None:
+        """Ask the server for a call."""
+        self._wanted.put(wanted)
+
+    def wanted(self) -> Iterator[WantedCall]:
+        """Yield the wanted calls until `end`."""
+        yield from iter(self._wanted.get, None)
+
+    def end(self) -> None:
+        """Ask for no further call."""
+        self._wanted.put(None)
+
+
+@dataclass(slots=True, eq=False)
+class _Wish:
+    """A session waits for a call."""
+
+    site: SiteId
+    is_over: threading.Event = field(default_factory=threading.Event)
+    call: SourceCall | None = None
+
+
+class Attachments:
+    """The attached servers of all sites; any number of threads may share this object."""
+
+    def __init__(self) -> None:
+        """Begin without an attached server."""
+        self._attached: defaultdict[SiteId, list[Attachment]] = defaultdict(list)
+        self._wishes: dict[int, _Wish] = {}
+        self._guard = threading.Lock()
+
+    def attach(self, site: SiteId, server: str) -> Attachment:
+        """Note a server of *site*; the earlier attachment of the same server ends."""
+        made = Attachment(site, server)
+        with self._guard:
+            earlier = [each for each in self._attached[site] if each.server == server]
+            self._attached[site] = [each for each in self._attached[site] if each.server != server] + [made]
+        for each in earlier:
+            each.end()
+        return made
+
+    def detach(self, attachment: Attachment) -> None:
+        """Forget an attached server. May be called twice."""
+        with self._guard:
+            left = [each for each in self._attached[attachment.site] if each is not attachment]
+            if left:
+                self._attached[attachment.site] = left
+            else:
+                del self._attached[attachment.site]
+
+    def is_attached(self, site: SiteId) -> bool:
+        """Return whether a server of *site* is attached."""
+        with self._guard:
+            return site in self._attached
+
+    def open(self, site: SiteId, *, for_snapshots: bool, is_slow: bool, timeout: float) -> SourceCall:
+        """Return a call of *site*, which its server opens within *timeout* seconds.
+
+        Of several servers each gets its turn; one that has opened no wanted call comes last. Raises
+        `PeerUnreachableError` if no server is attached, and if no call comes in time.
+        """
+        number, wish = RANDOM.getrandbits(63) or 1, _Wish(site)
+        with self._guard:
+            attachment = self._next(site)
+            self._wishes[number] = wish
+        try:
+            attachment.ask(WantedCall(number=number, for_snapshots=for_snapshots, is_slow=is_slow))
+            wish.is_over.wait(timeout)
+        finally:
+            with self._guard:
+                del self._wishes[number]
+        attachment.is_silent = wish.call is None
+        if wish.call is None:
+            raise PeerUnreachableError(f"the attached server of {site} has opened no call within {timeout:g} s")
+        return wish.call
+
+    def take(self, number: int, call: SourceCall) -> bool:
+        """Give *call* to the session that waits for *number*; return whether one does."""
+        with self._guard:
+            wish = self._wishes.get(number)
+            if wish is None or wish.call is not None:
+                return False
+            wish.call, call.site = call, wish.site
+        wish.is_over.set()
+        return True
+
+    def _next(self, site: SiteId) -> Attachment:
+        if site not in self._attached:
+            raise PeerUnreachableError(
+                f"{site} is not attached to this server: name this server in the setting `attach` at {site}, or look "
+                f"why {site} does not reach it"
+            )
+        servers = self._attached[site]
+        chosen = min(servers, key=lambda each: each.is_silent)
+        servers.remove(chosen)
+        servers.append(chosen)
+        return chosen
