@@ -15,7 +15,7 @@ from lr_server.replay_watch import ReplayWatch
 from lr_server.ring_roles import RingRoles
 from lr_server.server_endpoints import ServerEndpoints
 from lr_server.server_facts import ServerFacts
-from lr_server.server_parts import open_ingest, open_ring
+from lr_server.server_parts import open_attachment, open_ingest, open_ring
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
@@ -24,7 +24,6 @@ from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
 from lr_server.stop_watch import StopWatch
 from lr_server.topology.followed import FollowedTopology
-from lr_server.topology.rules import is_attached
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.migrations import require
 from queues.errors import UsageError
@@ -32,8 +31,6 @@ from queues.leadership import TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.positions import Position, PositionToken, parse_position
 from sink import local
-from sink.attachment.attachments import Attachments
-from sink.attachment.servicer import AttachmentServicer
 from sink.transport.health import HealthService
 from sink.transport.servicer import REPLICATION
 from sink.writer import SinkWriter
@@ -83,8 +80,7 @@ class LogReplicationServer:
         )
         self._ring = open_ring(self._engines, settings, self._released, clock)
         self._ingest = open_ingest(self._engines, settings, self._ring, lambda: self.is_owner, clock)
-        self._attachments = Attachments()
-        attachment = AttachmentServicer(settings.site, self._attachments, self._is_attached_peer, clock)
+        self._attachments, attachment = open_attachment(settings, topology, clock)
         beside = (attachment, self._ingest, None if self._ring is None else self._ring.servicer)
         self._endpoints = ServerEndpoints(settings, [each for each in beside if each is not None], clock)
         self._roles = (
@@ -259,10 +255,6 @@ class LogReplicationServer:
     def _end_streams(self, client: ClientName, source: SiteId) -> None:
         local.end_streams(self._settings.site, client, source)
         self._endpoints.end_streams(client, source)
-
-    def _is_attached_peer(self, site: SiteId) -> bool:
-        peer = self._topology.peers().get(site)
-        return peer is not None and is_attached(site, peer)
 
     def _all_endpoints(self) -> tuple[str, ...]:
         return (*self._endpoints.listening, *self._endpoints.advertised)

@@ -87,7 +87,8 @@ class ServerEndpoints:
         if settings.attach:
             self._attacher = Attacher(
                 writer, settings.site, _servers(settings.attach),
-                credentials=settings.credentials, max_frame_bytes=settings.max_message_bytes, clock=self._clock,
+                credentials=settings.credentials, max_frame_bytes=settings.max_message_bytes,
+                max_streams=settings.max_streams, clock=self._clock,
             )  # fmt: skip
             self._attacher.start()
 

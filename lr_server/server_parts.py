@@ -1,7 +1,8 @@
-"""The parts of a server that only some settings ask for: a member of a ring, and the ingest."""
+"""The parts of a server beside its roles: attached servers, a member of a ring, and the ingest."""
 
 from collections.abc import Callable
 
+from discovery.topology import Topology
 from lr_server.connections import ServerEngines
 from lr_server.ingest.ingest import Ingest
 from lr_server.ingest.intake import Leader
@@ -9,9 +10,31 @@ from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.ring.request_store import RingStore
 from lr_server.ring.seat import RingSeat, SeatPlace
 from lr_server.settings import Settings
+from lr_server.topology.rules import is_attached
 from queues.clock import Clock
 from queues.database.followers import followers
 from queues.database.leading_server import leading_endpoints
+from queues.names import SiteId
+from sink.attachment.attachments import Attachments
+from sink.attachment.servicer import AttachmentServicer
+
+
+def open_attachment(settings: Settings, topology: Topology, clock: Clock) -> tuple[Attachments, AttachmentServicer]:
+    """Return the attached servers of other sites, and the service for those that are so in *topology*."""
+
+    def is_expected(site: SiteId) -> bool:
+        peer = topology.peers().get(site)
+        return peer is not None and is_attached(site, peer)
+
+    attachments = Attachments()
+    return attachments, AttachmentServicer(
+        settings.site,
+        attachments,
+        is_expected,
+        clock,
+        most=settings.max_streams,
+        most_per_caller=settings.max_streams_per_caller,
+    )
 
 
 def open_ring(

@@ -25,8 +25,6 @@ from sink.transport.ended_calls import let_go
 from sink.transport.endpoints import NetworkEndpoint, TlsEndpoint
 from sink.transport.received_bytes import ReceivedBytes
 
-#: The most calls to one server of a source at one moment; each occupies two threads.
-CALLS: Final = 1024
 #: The pauses between two attempts.
 BACKOFF: Final = Backoff(first_seconds=0.1, cap_seconds=5.0)
 
@@ -50,13 +48,19 @@ class AttachTo(NamedTuple):
 class SinkParts:
     """That which all attachments of a server share: its sink, and the bytes that came in."""
 
-    def __init__(self, sink: Sink, site: SiteId, credentials: Credentials | None, largest: int, clock: Clock) -> None:
-        """Take frames of at most *largest* bytes for *sink*, which is that of *site*."""
+    def __init__(
+        self, sink: Sink, site: SiteId, credentials: Credentials | None, largest: int, most: int, clock: Clock
+    ) -> None:
+        """Take frames of at most *largest* bytes for *sink*, which is that of *site*.
+
+        One server of a source has at most *most* calls at one moment; each occupies two threads.
+        """
         self.sink = sink
         self.site = site
         self.server = f"{RANDOM.getrandbits(64):016x}"
         self.credentials = credentials
         self.largest = largest
+        self.most = most
         self.clock = clock
         self.received = ReceivedBytes()
         self.stopping = threading.Event()
@@ -180,7 +184,7 @@ class AttachedLine:
         lane = _LANES[wanted.for_snapshots, wanted.is_slow]
         thread = threading.Thread(target=self._carry, args=(call, lane, pems), name="lrq-attached-call", daemon=True)
         with self._guard:
-            if self._parts.stopping.is_set() or len(self._calls) >= CALLS:
+            if self._parts.stopping.is_set() or len(self._calls) >= self._parts.most:
                 # The source tells that no call has come.
                 return
             self._calls[call] = thread

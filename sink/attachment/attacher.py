@@ -9,7 +9,7 @@ from sink.attachment.attached_line import AttachedLine, AttachTo, SinkParts
 from sink.port import Sink
 from sink.transport.channels import MAX_RECEIVED
 from sink.transport.credentials import Credentials
-from sink.transport.service import FRAME_OVERHEAD
+from sink.transport.service import FRAME_OVERHEAD, MAX_STREAMS
 from sink.writer import MAX_FRAME_BYTES
 
 #: The seconds that a stop leaves to the answers of the last frames.
@@ -27,11 +27,16 @@ class Attacher:
         *,
         credentials: Credentials | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        max_streams: int = MAX_STREAMS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Give the frames of the sources, with at most *max_frame_bytes*, to *sink*."""
+        """Give the frames of the sources, with at most *max_frame_bytes*, to *sink*.
+
+        One server of a source has at most *max_streams* sessions at one moment.
+        """
         self._clock = clock
-        self._parts = SinkParts(sink, site, credentials, min(max_frame_bytes + FRAME_OVERHEAD, MAX_RECEIVED), clock)
+        largest = min(max_frame_bytes + FRAME_OVERHEAD, MAX_RECEIVED)
+        self._parts = SinkParts(sink, site, credentials, largest, max_streams, clock)
         self._lines = [AttachedLine(to, self._parts) for to in servers]
         #: The bytes that have come from each source.
         self.received = self._parts.received

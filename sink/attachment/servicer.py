@@ -16,12 +16,14 @@ from sink.attachment.source_call import SourceCall
 from sink.transport.admission import entered
 from sink.transport.call_slots import CallLimits, CallSlots
 from sink.transport.peer_identity import certified_names
+from sink.transport.service import MAX_STREAMS
 
-#: The most attached servers, and the most of their calls, at one moment; each occupies a thread.
-SERVERS: Final = 1024
-CALLS: Final = 1024
 #: The longest wait for the first message of a call, in seconds.
 FIRST_MESSAGE_SECONDS: Final = 10.0
+
+_SETTINGS: Final = ("max_streams", "max_streams_per_caller")
+#: The most characters of a server's name that count.
+_LONGEST_NAME: Final = 64
 
 #: The full name of the service.
 ATTACHMENT: Final = wire.DESCRIPTOR.services_by_name["Attachment"].full_name
@@ -32,21 +34,29 @@ log = logger("lrq.session")
 class AttachmentServicer:
     """Takes the sinks that the peers of *site* name as attached."""
 
-    #: The threads that its calls may need.
-    threads: Final = SERVERS + CALLS
-
     def __init__(
-        self, site: SiteId, attachments: Attachments, is_expected: Callable[[SiteId], bool], clock: Clock
+        self,
+        site: SiteId,
+        attachments: Attachments,
+        is_expected: Callable[[SiteId], bool],
+        clock: Clock,
+        *,
+        most: int = MAX_STREAMS,
+        most_per_caller: int | None = None,
     ) -> None:
-        """Note the attached servers in *attachments*; *is_expected* tells whether a peer of that name is attached."""
+        """Note the attached servers in *attachments*; *is_expected* tells whether a peer of that name is attached.
+
+        There are at most *most* attached servers at one moment, and at most *most* sessions with them. One caller has
+        at most *most_per_caller* of both, by default half of them.
+        """
         self._site = site
         self._attachments = attachments
         self._is_expected = is_expected
-        # Behind a gateway without TLS, many sites look like one caller.
-        self._servers = CallSlots(CallLimits(SERVERS, SERVERS // 2, FIRST_MESSAGE_SECONDS, "attached servers"), clock)
-        self._calls = CallSlots(
-            CallLimits(CALLS, CALLS // 2, FIRST_MESSAGE_SECONDS, "calls of attached servers"), clock
-        )
+        #: The threads that its calls may need.
+        self.threads = 2 * most
+        own = most_per_caller or (most + 1) // 2
+        self._servers = CallSlots(CallLimits(most, own, FIRST_MESSAGE_SECONDS, "attached servers", *_SETTINGS), clock)
+        self._calls = CallSlots(CallLimits(most, own, FIRST_MESSAGE_SECONDS, "sessions", *_SETTINGS), clock)
 
     @property
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -69,7 +79,7 @@ class AttachmentServicer:
                 if self._servers.is_news():
                     log.warning("a site that wants to attach itself was refused", reason=doubt)
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, doubt)
-            attachment = self._attachments.attach(SiteId(request.sink), request.server)
+            attachment = self._attachments.attach(SiteId(request.sink), request.server[:_LONGEST_NAME])
             try:
                 if context.add_callback(attachment.end):
                     yield wire.WantedCall()

@@ -57,8 +57,15 @@ def _probes(
         yield Probe("tls", partial(own_files.look, settings.credentials, now), SECONDS)
     for peer, endpoints in sorted(known.items()):
         for text in dict.fromkeys(split_endpoints(f"{endpoints.endpoint},{endpoints.for_snapshots}")):
-            check, ask = f"peer {peer}", partial(peers.look, settings.site_id, peer, text, settings.credentials, now)
-            yield Probe(check, partial(guarded, check, ask), SECONDS)
+            yield _peer(f"peer {peer}", settings, peer, text, now)
+    for source, listed in sorted(settings.attach.items()):
+        for text in split_endpoints(listed):
+            yield _peer(f"attach {source}", settings, source, text, now, setting="attach")
+
+
+def _peer(check: str, settings: "Settings", site: str, text: str, now: datetime, setting: str = "peers") -> Probe:
+    ask = partial(peers.look, check, settings.site_id, site, text, settings.credentials, now, setting)
+    return Probe(check, partial(guarded, check, ask), SECONDS)
 
 
 def _database(

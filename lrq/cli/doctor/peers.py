@@ -36,16 +36,20 @@ PATIENCE: Final = 4.0
 LARGE_PATIENCE: Final = 3.0
 # A field of 12,288 bytes, more than a packet has room for, with the number 2047. No site reads that field.
 _LARGE: Final = b"\xfa\x7f\x80\x60" + bytes(12 * 1024)
-_CURE: Final = "start its server, open its port, or correct `peers`"
 _CURE_OF_LARGE: Final = (
     "let ICMP pass all firewalls, lower the MTU of this machine, or set net.ipv4.tcp_mtu_probing = 1 on both machines"
 )
 _CURE_OF_CERTIFICATES: Final = "docs/tls.md tells how to issue and renew certificates"
 
 
-def look(own: str, peer: str, text: str, credentials: Credentials | None, now: datetime) -> Iterator[Finding]:
-    """Yield the findings about the endpoint *text* of the site *peer*; *own* is this site."""
-    endpoint, check = parse_endpoint(text), f"peer {peer}"
+def look(
+    check: str, own: str, peer: str, text: str, credentials: Credentials | None, now: datetime, setting: str = "peers"
+) -> Iterator[Finding]:
+    """Yield the findings about the endpoint *text* of the site *peer*; *own* is this site.
+
+    *setting* is the setting with the endpoint.
+    """
+    endpoint = parse_endpoint(text)
     if isinstance(endpoint, LocalEndpoint):
         yield ok(check, f"{text} is a server in this process, which is not asked")
         return
@@ -53,24 +57,27 @@ def look(own: str, peer: str, text: str, credentials: Credentials | None, now: d
         yield ok(check, f"{peer} attaches itself to the servers of this site; `lrq status` tells whether it has")
         return
     if isinstance(endpoint, TcpEndpoint) and (words := unknown_host(endpoint)):
-        yield problem(check, words, "correct `peers`, or DNS")
+        yield problem(check, words, f"correct `{setting}`, or DNS")
         return
-    yield _reached(check, own, peer, endpoint, credentials)
+    yield _reached(check, own, peer, endpoint, credentials, setting)
     if isinstance(endpoint, TlsEndpoint) and credentials is not None:
         yield from _certificate(check, endpoint, credentials, now)
 
 
-def _reached(check: str, own: str, peer: str, endpoint: NetworkEndpoint, credentials: Credentials | None) -> Finding:
+def _reached(
+    check: str, own: str, peer: str, endpoint: NetworkEndpoint, credentials: Credentials | None, setting: str
+) -> Finding:
+    cure = f"start its server, open its port, or correct `{setting}`"
     sink = RemoteSink(endpoint, credentials=credentials, negotiation_timeout=PATIENCE)
     try:
         answer = sink.negotiate(question(own, peer))
     except (PeerUnreachableError, ProtocolError) as error:
         if isinstance(error, ProtocolError):
-            return told(check, error, _CURE)
-        return problem(check, str(error), _CURE_OF_CERTIFICATES if is_about_certificates(str(error)) else _CURE)
+            return told(check, error, cure)
+        return problem(check, str(error), _CURE_OF_CERTIFICATES if is_about_certificates(str(error)) else cure)
     finally:
         sink.close()
-    found = answered(check, peer, str(endpoint), answer)
+    found = answered(check, peer, str(endpoint), answer, setting)
     if found.level is Severity.OK and isinstance(endpoint, TcpEndpoint):
         return _passed_large(check, own, peer, endpoint, credentials) or found
     return found
@@ -96,14 +103,14 @@ def question(own: str, peer: str) -> NegotiateRequest:
     return NegotiateRequest(protocol=0, session=SessionId(source=own, sink=peer))
 
 
-def answered(check: str, peer: str, endpoint: str, answer: NegotiateResponse) -> Finding:
+def answered(check: str, peer: str, endpoint: str, answer: NegotiateResponse, setting: str = "peers") -> Finding:
     """Judge the *answer* of an endpoint to the question. Pure."""
     site = cleaned(answer.site, MAX_NAME_LENGTH)
     if answer.refusal.kind == Refusal.WRONG_SITE:
         return told(check, cleaned(answer.refusal.reason))
     if site != peer:
         named = f"site {site!r}" if site else "no site"
-        return problem(check, f"{named} answers at {endpoint}", "correct `peers`, or the site id there")
+        return problem(check, f"{named} answers at {endpoint}", f"correct `{setting}`, or the site id there")
     if not SPOKEN.oldest <= answer.protocol <= SPOKEN.newest:
         return warning(
             check,

@@ -3,8 +3,9 @@
 import pytest
 
 from discovery.topology import Peer
-from lr_server.topology.rules import OwnSite, checked_peers
+from lr_server.topology.rules import OwnSite, checked_peers, is_attached
 from queues.errors import LrqError
+from queues.names import SiteId
 
 PARIS = OwnSite("paris", ("tcp://0.0.0.0:7400", "ipc:///run/paris.sock", "tcp://10.0.0.1:7500"))
 
@@ -21,8 +22,23 @@ def test_right_peers_pass_unchanged():
         "tokyo": Peer("local:tokyo, ipc:///run/tokyo.sock, tcp://tokyo:7400, tcp://10.0.0.2:7400"),
         "lima": Peer("tcp://[fd00::1]:7400", "tcp://[fd00::1]:7401"),
         "oslo": Peer("tls://oslo:7400"),
+        "rome": Peer("attached:rome, tcp://rome:7400", "attached:rome"),
     }
     assert checked_peers(peers, PARIS._replace(has_tls=True)) == peers
+
+
+@pytest.mark.parametrize(
+    ("peer", "attached"),
+    [
+        (Peer("attached:tokyo"), True),
+        (Peer("tcp://a:1,attached:tokyo"), True),
+        (Peer("tcp://a:1", "attached:tokyo"), True),
+        (Peer("tcp://a:1", "tcp://a:2"), False),
+        (Peer("attached:lima"), False),
+    ],
+)
+def test_a_peer_with_the_endpoint_of_an_attached_site_is_attached(peer: Peer, attached: bool):
+    assert is_attached(SiteId("tokyo"), peer) is attached
 
 
 def test_no_peers_are_right_peers():
@@ -41,6 +57,9 @@ def test_no_peers_are_right_peers():
         ("tcp://a:1, tcp://A:1", "peers[tokyo]: 'tcp://A:1' is there twice: write each endpoint once"),
         ("local:lima", "peers[tokyo]: local:lima leads to site 'lima': write local:tokyo, or name the other site"),
         ("local:paris", "peers[tokyo]: local:paris leads to site 'paris': write local:tokyo, or name the other site"),
+        ("attached:lima", "peers[tokyo]: attached:lima leads to site 'lima': write attached:tokyo, or name the other"),
+        ("attached:tokyo,attached:tokyo", "peers[tokyo]: 'attached:tokyo' is there twice: write each endpoint once"),
+        ("attached:", "peers[tokyo]: 'attached:' is not an endpoint: "),
         ("tls://a:1", "peers[tokyo]: tls://a:1 needs TLS: set tls_certificate, tls_key and tls_authority, and restart"),
         ("tcp://10.0.0.1:7500", "peers[tokyo]: tcp://10.0.0.1:7500 leads to this site itself: write an endpoint"),
         ("tcp://127.0.0.1:7400", "peers[tokyo]: tcp://127.0.0.1:7400 leads to this site itself: write an endpoint"),

@@ -4,6 +4,7 @@ import pytest
 
 from queues.errors import ConfigurationError
 from sink.transport.endpoints import (
+    AttachedEndpoint,
     IpcEndpoint,
     LocalEndpoint,
     TcpEndpoint,
@@ -23,6 +24,7 @@ from sink.transport.endpoints import (
         ("tls://[::1]:7400", TlsEndpoint("::1", 7400)),
         ("ipc:///run/lima.sock", IpcEndpoint("/run/lima.sock")),
         ("local:tokyo", LocalEndpoint("tokyo")),
+        ("attached:tokyo", AttachedEndpoint("tokyo")),
     ],
 )
 def test_an_endpoint_is_parsed_and_written_unchanged(text, endpoint):

@@ -419,6 +419,23 @@ def test_a_dead_peer_is_told(lrq: Command, site: Engine) -> None:
     assert found.problem("peer tokyo").endswith("start its server, open its port, or correct `peers`")
 
 
+def test_a_site_that_is_attached_to_its_source(lrq: Command, new_site: NewSite, servers: Any) -> None:
+    paris, tokyo = new_site("paris"), new_site("tokyo")
+    source = servers(paris, "paris", listen=["tcp://127.0.0.1:0"], peers={"tokyo": "attached:tokyo"})
+    [endpoint] = source.endpoints
+    config = write("tokyo.toml", tokyo, "tokyo", "[attach]", f'paris = "{endpoint}"')
+    assert Examined(lrq, "--config", config).worst("attach paris")["sentence"] == f"site paris answers at {endpoint}"
+    config = write("paris.toml", paris, "paris", f'listen = ["{endpoint}"]', tokyo="attached:tokyo")
+    words = "tokyo attaches itself to the servers of this site; `lrq status` tells whether it has"
+    assert Examined(lrq, "--config", config).worst("peer tokyo")["sentence"] == words
+
+
+def test_a_dead_source_of_an_attached_site_is_told(lrq: Command, site: Engine) -> None:
+    config = write("paris.toml", site, "paris", "[attach]", 'lima = "ipc:///nowhere/lima.sock"')
+    words = "start its server, open its port, or correct `attach`"
+    assert Examined(lrq, "--config", config).problem("attach lima").endswith(words)
+
+
 def test_a_line_that_loses_large_packets_is_told(
     lrq: Command, new_site: NewSite, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
