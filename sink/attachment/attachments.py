@@ -38,9 +38,9 @@ class Attachment:
 
 @dataclass(slots=True, eq=False)
 class _Wish:
-    """A session waits for a call."""
+    """A session waits for a call of the server `of`."""
 
-    site: SiteId
+    of: Attachment
     is_over: threading.Event = field(default_factory=threading.Event)
     call: SourceCall | None = None
 
@@ -65,13 +65,16 @@ class Attachments:
         return made
 
     def detach(self, attachment: Attachment) -> None:
-        """Forget an attached server. May be called twice."""
+        """Forget an attached server, and end the waits for its calls. May be called twice."""
         with self._guard:
+            vain = [wish for wish in self._wishes.values() if wish.of is attachment]
             left = [each for each in self._attached[attachment.site] if each is not attachment]
             if left:
                 self._attached[attachment.site] = left
             else:
                 del self._attached[attachment.site]
+        for wish in vain:
+            wish.is_over.set()
 
     def is_attached(self, site: SiteId) -> bool:
         """Return whether a server of *site* is attached."""
@@ -82,22 +85,25 @@ class Attachments:
         """Return a call of *site*, which its server opens within *timeout* seconds.
 
         Of several servers each gets its turn; one that has opened no wanted call comes last. Raises
-        `PeerUnreachableError` if no server is attached, and if no call comes in time.
+        `PeerUnreachableError` if no server is attached, if the server ends its attachment, and if no call comes in
+        time.
         """
-        number, wish = RANDOM.getrandbits(63) or 1, _Wish(site)
+        number = RANDOM.getrandbits(63) or 1
         with self._guard:
-            attachment = self._next(site)
-            self._wishes[number] = wish
+            wish = self._wishes[number] = _Wish(self._next(site))
         try:
-            attachment.ask(WantedCall(number=number, for_snapshots=for_snapshots, is_slow=is_slow))
-            wish.is_over.wait(timeout)
+            wish.of.ask(WantedCall(number=number, for_snapshots=for_snapshots, is_slow=is_slow))
+            is_late = not wish.is_over.wait(timeout)
         finally:
             with self._guard:
                 del self._wishes[number]
-        attachment.is_silent = wish.call is None
-        if wish.call is None:
-            raise PeerUnreachableError(f"the attached server of {site} has opened no call within {timeout:g} s")
-        return wish.call
+        if wish.call is not None:
+            wish.of.is_silent = False
+            return wish.call
+        if not is_late:
+            raise PeerUnreachableError(f"the attached server of {site} has ended its attachment")
+        wish.of.is_silent = True
+        raise PeerUnreachableError(f"the attached server of {site} has opened no call within {timeout:g} s")
 
     def take(self, number: int, call: SourceCall) -> bool:
         """Give *call* to the session that waits for *number*; return whether one does."""
@@ -105,7 +111,7 @@ class Attachments:
             wish = self._wishes.get(number)
             if wish is None or wish.call is not None:
                 return False
-            wish.call, call.site = call, wish.site
+            wish.call, call.site = call, wish.of.site
         wish.is_over.set()
         return True
 

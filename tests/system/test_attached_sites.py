@@ -6,7 +6,8 @@ import pytest
 import trustme
 
 from lr_client import request_replay, wait_replay
-from lr_server import LogReplicationServer
+from lr_server import LogReplicationServer, lasting_trouble
+from lrq.cli.health import troubles
 from queues.receive.replays import ReplayState
 from sink.transport.credentials import Credentials
 from tests.certificates import issued
@@ -151,3 +152,12 @@ def test_with_tls_only_a_certificate_of_the_site_is_attached(
         assert recorder.log("paris") == []
     else:
         eventually(lambda: recorder.log("paris") == [b"1"])
+
+
+def test_the_status_of_the_site_tells_an_attachment_that_fails_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lasting_trouble, "LASTS", 0.2)
+    tokyo = world.server("tokyo", listen=[], attach={"paris": "ipc:///nowhere/paris.sock"})
+    words = "this server is not attached to paris: ipc:///nowhere/paris.sock cannot be reached"
+    eventually(lambda: any(each.startswith(words) for each in troubles(tokyo.site_status())))

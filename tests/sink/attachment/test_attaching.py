@@ -1,6 +1,7 @@
 """How a server becomes attached, which server gets a call, and why none does."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -150,6 +151,18 @@ def answered(paris: Source) -> bool:
         return bool(paris.sink(negotiation_timeout=0.2).negotiate(request()))
     except PeerUnreachableError:
         return False
+
+
+def test_the_wait_for_a_call_ends_with_the_attachment_of_its_server(paris: Source) -> None:
+    asked = wire.AttachRequest(sink="tokyo", server="silent", source="paris")
+    with stub_of(paris) as stub, ThreadPoolExecutor(1) as session:
+        silent = stub.Attach(asked)
+        next(silent)
+        negotiated = session.submit(lambda: paris.sink(negotiation_timeout=600).negotiate(request()))
+        assert next(silent).number
+        silent.cancel()
+        with pytest.raises(PeerUnreachableError, match="the attached server of tokyo has ended its attachment"):
+            negotiated.result(60)
 
 
 def test_a_wanted_call_tells_its_connection(paris: Source) -> None:
