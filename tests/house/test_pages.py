@@ -20,6 +20,7 @@ PLAIN = [
     "CONTRIBUTING.md",
     "GLOSSARY.md",
     "docs/applications.md",
+    "docs/attached-sites.md",
     "docs/code.md",
     "docs/compatibility.md",
     "docs/deploy.md",

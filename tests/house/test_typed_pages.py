@@ -23,7 +23,19 @@ from tests.house.page_programs import ended_servers, pooler, server_makers, web_
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
-ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls", "replicas", "shards", "frameworks")
+ON_SQLITE = (
+    "tutorial",
+    "backup",
+    "alembic",
+    "upgrade",
+    "leaving",
+    "peers",
+    "attached-sites",
+    "tls",
+    "replicas",
+    "shards",
+    "frameworks",
+)
 ON_POSTGRESQL = ("backup-postgresql", "capacity", "database", "joining", "least-privilege", "pgbouncer", "transmit")
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL, "deploy", "standby")}
 #: The folder of PostgreSQL's socket that the pages name.

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from lrq.cli.options import Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
 
 if TYPE_CHECKING:
-    from lr_server import LogReplicationServer
+    from lr_server import LogReplicationServer, Settings
 
 
 #: The longest run of `--once`, in seconds.
@@ -100,7 +101,7 @@ def serve(
     try:
         server.start()
         spare_collector()
-        _announce(server, settings.site_id, as_json=as_json)
+        _announce(server, settings, as_json=as_json)
         manager.ready(f"site {settings.site_id}", lambda: not server.stuck_loops())
         if once or until:
             signals.reload_meanwhile(server.reload_peers)
@@ -171,7 +172,7 @@ def _peers(given: list[str] | None) -> dict[str, str]:
     return peers
 
 
-def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> None:
+def _announce(server: "LogReplicationServer", settings: "Settings", *, as_json: bool) -> None:
     import json
 
     from lrq.cli.views.status_tables import owner_words
@@ -180,10 +181,9 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
     if as_json:
         told = role.as_json()
         facts = {name: told[name] for name in ("name", "endpoints", "metrics", "owner", "ranges", "reason")}
-        line = json.dumps({"site": site, "pid": os.getpid()} | facts)
+        line = json.dumps({"site": settings.site_id, "pid": os.getpid()} | facts)
     else:
-        where = f"listens at {', '.join(role.endpoints)}" if role.endpoints else "listens nowhere, it only sends"
-        line = f"{site} (pid {os.getpid()}) {where}"
+        line = f"{settings.site_id} (pid {os.getpid()}) {_where(role.endpoints, settings.attach)}"
         if role.metrics:
             line += f"; metrics at http://{role.metrics}/metrics"
         if role.ring is not None:
@@ -192,3 +192,11 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
             owner = server.site_status().server_owner
             line += f"; shares the work: {owner_words(owner.owner) if owner else 'another server'} takes the ticks"
     typer.echo(line)
+
+
+def _where(endpoints: Sequence[str], attach: Collection[str]) -> str:
+    """Return where a server listens, and the sources that it attaches itself to."""
+    if not (endpoints or attach):
+        return "listens nowhere, it only sends"
+    listens = f"listens at {', '.join(endpoints)}" if endpoints else "listens nowhere"
+    return f"{listens}, and attaches itself to {', '.join(sorted(attach))}" if attach else listens
