@@ -41,10 +41,10 @@ class Measured:
     one_cpu: float
 
 
-def measure(place: Place, sites: int, seconds: float) -> Measured:
+def measure(place: Place, sites: int, seconds: float, *, attached: bool) -> Measured:
     """Begin the sessions, deliver a few transactions to all, and look at the idle server."""
     began = SYSTEM_CLOCK.monotonic()
-    with LrqSource(place, sites, begin_seconds=_LONGEST) as source:
+    with LrqSource(place, sites, begin_seconds=_LONGEST, attached=attached) as source:
         begin = SYSTEM_CLOCK.monotonic() - began
         for _ in range(3):
             written = SYSTEM_CLOCK.monotonic()
@@ -80,13 +80,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.many_sites", description=main.__doc__)
     parser.add_argument("--sites", type=int, nargs="+", default=[10, 100, 1_000])
     parser.add_argument("--seconds", type=float, default=10.0, help="how long the idle server is watched")
+    parser.add_argument("--attached", action="store_true", help="the sinks attach themselves to the source")
     parser.add_argument("--folder", help="folder of the database; by default the system's temporary folder")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     chosen = parser.parse_args()
     cluster = Cluster(binaries("auto"), chosen.folder, wal_files=4)
     try:
         with tempfile.TemporaryDirectory(prefix="lrq-bench-") as files:
-            found = [measure(Place(cluster, Path(files)), sites, chosen.seconds) for sites in chosen.sites]
+            found = [
+                measure(Place(cluster, Path(files)), sites, chosen.seconds, attached=chosen.attached)
+                for sites in chosen.sites
+            ]
     finally:
         cluster.stop()
     if chosen.json:

@@ -25,7 +25,7 @@ SERVER: Final[Mapping[str, str]] = {
     "queues.blocks:encode_entries": "source: compress",
     "lr_server.session.batches:Batches._batch": "source: build the frame",
     "lr_server.session.stream:FrameStream._noted": "source: note acknowledgements",
-    "sink.transport.servicer:check_parts": "sink: verify",
+    "sink.transport.received_frames:check_parts": "sink: verify",
     "queues.blocks:_check_before_unpacking": "sink: verify",
     "queues.blocks:decode_entries": "sink: unpack",
     "sink.log_frames:_packed": "sink: pack for the queue",

@@ -11,7 +11,7 @@ from benchmarks.cluster import until
 from benchmarks.contender import Place
 from benchmarks.contenders.lrq_servers import ServerProcess
 from benchmarks.contenders.lrq_sites import CLIENT, begin_sessions, messages, site_name
-from benchmarks.contenders.null_sinks import endpoint, serve_null
+from benchmarks.contenders.null_sinks import endpoint, serve_attached, serve_null
 from benchmarks.contenders.tables import SOURCE
 from benchmarks.contenders.workers import Workers
 from benchmarks.workload import PER_TRANSACTION, Workload
@@ -27,20 +27,40 @@ _BYTES: Final = text(
 class LrqSource:
     """A source with its server; every entry goes to all destinations."""
 
-    def __init__(self, place: Place, destinations: int, *, begin_seconds: float = 120.0, **settings: object) -> None:
-        """Create the database; start the sinks and the server, whose sessions must work within *begin_seconds*."""
+    def __init__(
+        self,
+        place: Place,
+        destinations: int,
+        *,
+        begin_seconds: float = 120.0,
+        attached: bool = False,
+        **settings: object,
+    ) -> None:
+        """Create the database; start the sinks and the server, whose sessions must work within *begin_seconds*.
+
+        With *attached* the sinks attach themselves to the server.
+        """
         place.cluster.create(SOURCE)
         self._place = place
         self.destinations = destinations
         self.engine = queues.create_engine(place.cluster.url(SOURCE))
         queues.initialize(self.engine, site_id="source")
         self._workers = Workers()
-        self._workers.start(serve_null, destinations)
+        listen = f"ipc://{place.folder / 'source.sock'}"
+        if attached:
+            self._workers.start(serve_attached, destinations, listen)
+        else:
+            self._workers.start(serve_null, destinations)
         (endpoints,) = self._workers.wait_ready()
+        names = [site_name(number) for number in range(destinations)]
+        peers = {
+            name: f"attached:{name}" if attached else endpoint(endpoints, number) for number, name in enumerate(names)
+        }
         self.settings: dict[str, Any] = {
             "site_id": "source",
             "database_url": place.cluster.url(SOURCE),
-            "peers": {site_name(number): endpoint(endpoints, number) for number in range(destinations)},
+            "peers": peers,
+            "listen": [listen] if attached else [],
             "clients": [CLIENT],
             "initial_sync": "log",
             **settings,

@@ -82,3 +82,21 @@ def serve_null(told: Told, sessions: int) -> None:
     told.over(None)
     for service in running:
         service.stop()
+
+
+def serve_attached(told: Told, sessions: int, source: str) -> None:
+    """Attach a sink for each session to the source at the endpoint *source*, until the end of the run."""
+    from benchmarks.contenders.lrq_sites import site_name
+    from queues.names import SiteId
+    from sink.attachment.attached_line import AttachTo
+    from sink.attachment.attacher import Attacher
+    from sink.transport.endpoints import network_endpoint
+
+    sink, to = NullSink(), [AttachTo(SiteId("source"), network_endpoint(source))]
+    running = [Attacher(sink, SiteId(site_name(number)), to) for number in range(sessions)]
+    for attacher in running:
+        attacher.start()
+    told.tell([source])
+    told.over(None)
+    for attacher in running:
+        attacher.stop(grace=0.0)

@@ -4,7 +4,7 @@ For the size, the log's segments are closed after two seconds instead of a minut
 nothing: only the source is measured.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import TextClause, text
 
@@ -17,7 +17,7 @@ from queues.clock import SYSTEM_CLOCK
 
 NAME: Final = "sizes"
 _MIB: Final = 1024**2
-_QUICK_TRIM: Final = {"segment_seconds": 2.0, "trim_seconds": 0.5}
+_QUICK_TRIM: Final[dict[str, Any]] = {"segment_seconds": 2.0, "trim_seconds": 0.5}
 #: The interval between counts of dead rows, in seconds.
 _LOOK: Final = 2.0
 #: The exact count of dead rows, for servers with `pgstattuple`.

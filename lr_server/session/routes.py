@@ -13,7 +13,7 @@ from queues.errors import LrqError
 from queues.logs import logger
 from queues.names import SiteId
 from queues.send_log.port import SessionKey
-from sink.transport.probe import Probe
+from sink.transport.probe import EndpointProbe
 
 log = logger("lrq.session")
 
@@ -40,7 +40,7 @@ class _Route:
 
     endpoints: tuple[str, ...]
     choice: EndpointChoice
-    probe: Probe | None = None
+    probe: EndpointProbe | None = None
     began: float = 0.0
 
     def end_look(self) -> None:
@@ -52,7 +52,7 @@ class _Route:
 class Routes:
     """The endpoints of all sessions of a server; threads may share this object."""
 
-    def __init__(self, site: SiteId, clock: Clock, probe: Callable[[str], Probe]) -> None:
+    def __init__(self, site: SiteId, clock: Clock, probe: Callable[[str], EndpointProbe]) -> None:
         """Route the sessions of the source *site*; *probe* begins to look for an endpoint."""
         self._site = site
         self._clock = clock
@@ -98,7 +98,7 @@ class Routes:
             route.end_look()
             return not route.choice.is_away
 
-    def _begun(self, endpoint: str) -> Probe | None:
+    def _begun(self, endpoint: str) -> EndpointProbe | None:
         try:
             return self._probe(endpoint)
         except LrqError as error:

@@ -21,7 +21,7 @@ from sink.transport import network_loop
 from sink.transport.channels import Lane
 from sink.transport.endpoints import AttachedEndpoint, LocalEndpoint, NetworkEndpoint, parse_endpoint
 from sink.transport.loop_sink import LoopSink
-from sink.transport.probe import Look, Probe, SinkProbe
+from sink.transport.probe import EndedProbe, EndpointProbe, SinkProbe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 #: So many sessions with work have threads of their own. All others share some.
@@ -78,10 +78,10 @@ class SinkConnector:
         peer = self._topology.peers().get(destination)
         return peer is not None and _is_local(peer.endpoint)
 
-    def _look_for(self, text: str) -> Probe:
+    def _look_for(self, text: str) -> EndpointProbe:
         endpoint = parse_endpoint(text)
         if isinstance(endpoint, AttachedEndpoint):
-            return Look(reached=self._attachments.is_attached(endpoint.site))
+            return EndedProbe(reached=self._attachments.is_attached(endpoint.site))
         return SinkProbe(endpoint, credentials=self._settings.credentials)
 
     @property

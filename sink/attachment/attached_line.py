@@ -46,7 +46,7 @@ class AttachTo(NamedTuple):
 
 
 class SinkParts:
-    """That which all attachments of a server share: its sink, and the bytes that came in."""
+    """The things that all attachments of a server share: its sink, and the bytes that came in."""
 
     def __init__(
         self, sink: Sink, site: SiteId, credentials: Credentials | None, largest: int, most: int, clock: Clock

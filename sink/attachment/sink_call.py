@@ -26,7 +26,7 @@ class SinkCall:
     def __init__(
         self, sink: Sink, verify: Verify, stopping: threading.Event, received: ReceivedBytes, begin: wire.CallBegin
     ) -> None:
-        """Give what passes *verify* to *sink*, and count it in *received*, until the end or until *stopping* is set."""
+        """Give the frames that pass *verify* to *sink*, and count them in *received*, until *stopping* is set."""
         self._sink = sink
         self._verify = verify
         self._stopping = stopping

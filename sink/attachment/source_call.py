@@ -16,7 +16,7 @@ from sink.transport.outgoing_frames import OutgoingFrames
 class SourceCall:
     """One call of an attached sink.
 
-    The session's thread negotiates, and reads the answers to its frames. A thread of gRPC sends what `messages` yields.
+    The session's thread negotiates, and reads the answers to its frames. A thread of gRPC sends the `messages`.
     """
 
     def __init__(self, received: Iterator[wire.FromSink], cancel: Callable[[], object]) -> None:
@@ -104,7 +104,7 @@ class SourceCall:
         return answer
 
     def _next(self) -> wire.FromSink | None:
-        """Return the next answer; None once the call has ended, for whatever reason."""
+        """Return the next answer; None once the call has ended, by an error too."""
         try:
             return next(self._received, None)
         except grpc.RpcError:

@@ -13,7 +13,7 @@ import grpc
 from queues.clock import SYSTEM_CLOCK
 from sink.transport.credentials import Pems
 
-#: The largest message that comes in, in bytes; that of an older sink may hold the visibilities of its newest ticks.
+#: The largest message that comes in, in bytes. The answer of an older sink may hold visibilities of many ticks.
 MAX_RECEIVED: Final = 64 * 1024 * 1024
 
 _COMMON: Final = (

@@ -12,7 +12,7 @@ from sink.transport.credentials import Credentials, needed
 from sink.transport.endpoints import LocalEndpoint, NetworkEndpoint, TlsEndpoint
 
 
-class Probe(Protocol):
+class EndpointProbe(Protocol):
     """A look that goes on until `close`."""
 
     @property
@@ -26,13 +26,13 @@ class Probe(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EndedProbe:
     """A look of a moment, which has *reached* the sink or not."""
 
     reached: bool
 
     def close(self) -> None:
-        """See `Probe`."""
+        """See `EndpointProbe`."""
 
 
 class SinkProbe:

@@ -45,7 +45,8 @@ PATH = re.compile(
 #: The target of a link or picture within the project.
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 TERMS = {
-    "acknowledgement", "active member", "apply", "base", "batch", "bell", "block", "bounds", "branch", "client", "cut",
+    "acknowledgement", "active member", "apply", "attached site", "base", "batch", "bell", "block", "bounds", "branch",
+    "client", "cut",
     "destination", "lane", "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing",
     "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link",
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",

@@ -1,4 +1,4 @@
-"""An attached site gets the log of a ring, from whichever server of it leads."""
+"""An attached site gets the log of a ring from each leader."""
 
 from collections.abc import Callable
 from contextlib import closing

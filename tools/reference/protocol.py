@@ -5,7 +5,7 @@ from typing import Final
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "proto"
 #: The services first, then the messages that both use.
-FILES: Final = ("replication.proto", "ingest.proto", "ring.proto", "entry.proto")
+FILES: Final = ("replication.proto", "attachment.proto", "ingest.proto", "ring.proto", "entry.proto")
 
 
 def protocol() -> str:

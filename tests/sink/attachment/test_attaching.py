@@ -69,7 +69,7 @@ def trouble(attacher: Attacher) -> str:
         return eventually(lambda: attacher.trouble)
 
 
-# --- who is attached --------------------------------------------------------------------------------------------
+# --- attached or not --------------------------------------------------------------------------------------------
 
 
 def test_a_site_that_is_no_attached_peer_is_told_so(paris: Source) -> None:
