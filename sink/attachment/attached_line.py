@@ -8,7 +8,7 @@ import grpc
 
 from queues.backoff import Backoff
 from queues.clock import RANDOM, Clock, jittered
-from queues.errors import LrqError, PeerUnreachableError, ProtocolError, first_line
+from queues.errors import ConfigurationError, LrqError, PeerUnreachableError, ProtocolError, first_line
 from queues.logs import logger
 from queues.names import SiteId
 from queues.thread_lack import reason_of
@@ -81,8 +81,13 @@ class AttachedLine:
         self._thread = threading.Thread(target=self._run, name=f"lrq-attach-{to.source}", daemon=True)
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
-        self._thread.start()
+        """Begin, in a thread of its own; raise `ConfigurationError` if the machine has none."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            if lack := reason_of(error):
+                raise ConfigurationError(lack) from error
+            raise
 
     def end_calls(self, session: tuple[str, str]) -> None:
         """End the calls of *session*, a client and a source."""
@@ -173,7 +178,7 @@ class AttachedLine:
         if error is None:
             log.info("this server is attached to a source", source=self._to.source, endpoint=str(self._to.endpoint))
         else:
-            is_bug = not isinstance(error, LrqError)
+            is_bug = not (isinstance(error, LrqError) or reason_of(error))
             log.warning("this server is not attached to a source", reason=trouble, exc_info=is_bug and error)
 
     # --- the threads of the calls -------------------------------------------------------------------------------

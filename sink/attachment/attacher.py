@@ -47,7 +47,7 @@ class Attacher:
         return next((line.trouble for line in self._lines if line.trouble), "")
 
     def start(self) -> None:
-        """Begin to attach this server. Does not wait."""
+        """Begin to attach this server; see `AttachedLine.start`. Does not wait."""
         for line in self._lines:
             line.start()
 

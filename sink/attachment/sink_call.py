@@ -43,9 +43,10 @@ class SinkCall:
         self._answers.put(wire.FromSink(begin=self._begin))
         with line.beginning():
             call = self._call = AttachmentStub(line.channel).Carry(iter(self._answers.get, None))
+        if self._is_ended:
+            call.cancel()
         try:
-            if not self._is_ended:
-                self._answer(call)
+            self._answer(call)
             # The answers go out before the end of the call.
             self._answers.put(None)
             for _ in call:

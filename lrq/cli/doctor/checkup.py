@@ -51,7 +51,10 @@ def _probes(
     yield Probe("java", java.look, SECONDS)
     if settings is None:
         return
-    yield Probe("threads", partial(threads.look, len(known), len(settings.client_names)), SECONDS)
+    from lr_server.topology.rules import is_attached
+
+    attached = sum(is_attached(peer, endpoints) for peer, endpoints in known.items())
+    yield Probe("threads", partial(threads.look, len(known), len(settings.client_names), attached), SECONDS)
     now = datetime.fromtimestamp(now_us() / 1_000_000, UTC)
     if settings.credentials is not None:
         yield Probe("tls", partial(own_files.look, settings.credentials, now), SECONDS)

@@ -16,16 +16,16 @@ BESIDE: Final = 50
 _CHECK: Final = "threads"
 
 
-def look(peers: int, clients: int) -> list[Finding]:
-    """Return the finding about a site with so many *peers* and *clients*."""
-    return list(judge(peers, clients, allowed(Path("/"))))
+def look(peers: int, clients: int, attached: int = 0) -> list[Finding]:
+    """Return the finding about a site with so many *peers* and *clients*; *attached* peers attach themselves."""
+    return list(judge(peers, clients, allowed(Path("/")), attached))
 
 
-def judge(peers: int, clients: int, most: int | None) -> Iterator[Finding]:
+def judge(peers: int, clients: int, most: int | None, attached: int = 0) -> Iterator[Finding]:
     """Yield a warning if all sessions together need more than *most* threads; None is no limit. Pure."""
-    sessions = peers * max(clients, 1)
-    # While a session connects, it has one thread more.
-    needed = sessions + 2 * min(sessions, THREADED) + BESIDE
+    sessions, kept = peers * max(clients, 1), attached * max(clients, 1)
+    # While a session connects, it has one thread more. A session with an attached site keeps two threads.
+    needed = sessions + 2 * (min(sessions - kept, THREADED) + kept) + attached + BESIDE
     if most is not None and needed > most:
         yield warning(
             _CHECK,

@@ -22,6 +22,13 @@ def test_a_site_whose_sessions_need_more_threads_than_are_allowed_is_warned(
     assert [each.level for each in found] == [Severity.WARNING] * (not is_enough)
 
 
+@pytest.mark.parametrize(("most", "is_enough"), [(1_264, True), (1_263, False)])
+def test_sessions_with_attached_sites_keep_their_threads(most: int, is_enough: bool) -> None:
+    # 400 sessions, 64 threads for the usual ones, two for each of 300 others, one for each of 150 sites, and 50.
+    found = list(judge(200, 2, most, attached=150))
+    assert [each.level for each in found] == [Severity.WARNING] * (not is_enough)
+
+
 def test_the_doctor_knows_how_many_sessions_have_threads_of_their_own() -> None:
     assert THREADED == sink_connector.THREADED
 
