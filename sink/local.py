@@ -48,13 +48,13 @@ def find(site: SiteId) -> SinkWriter:
     return chosen(writers)
 
 
-def attach(site: SiteId, source: LocalSource) -> None:
+def offer_source(site: SiteId, source: LocalSource) -> None:
     """Let the sinks in this process reach a source of *site* with `end_streams`, as long as the object lives."""
     with _guard:
         _sources[site].add(source)
 
 
-def detach(site: SiteId, source: LocalSource) -> None:
+def withdraw_source(site: SiteId, source: LocalSource) -> None:
     """Remove this source from those that `end_streams` reaches."""
     with _guard:
         _sources[site].discard(source)

@@ -219,7 +219,7 @@ class MemberEdge:
             )
 
     def _parcel(self, after: RingMember, message: RingMessage) -> RingParcel:
-        """Attach the contents of the message's ticks, from this store; cut a message that is too large.
+        """Add the contents of the message's ticks, from this store; cut a message that is too large.
 
         A message with fewer ticks is one that a member with smaller limits sends.
         """

@@ -115,14 +115,14 @@ class Source:
     def start(self) -> None:
         """Start the sessions; `sequence` or `follow` must come first."""
         self.supervisor.start()
-        local.attach(self._settings.site, self)
+        local.offer_source(self._settings.site, self)
         look = _PROVIDER_LOOKS * self._settings.snapshot_poll_seconds
         self._jobs.add_periodic("providers", look, self._watch_providers, self._troubles.note)
         self._jobs.start()
 
     def stop(self, lost: str | None = None) -> None:
         """End all threads and wait for them; *lost* is the reason if other servers do the work now."""
-        local.detach(self._settings.site, self)
+        local.withdraw_source(self._settings.site, self)
         self.feed.close()
         self._jobs.stop()
         self.supervisor.stop(lost)
