@@ -20,17 +20,21 @@ from sink.attachment.servicer import AttachmentServicer
 
 
 def open_attachment(settings: Settings, topology: Topology, clock: Clock) -> tuple[Attachments, AttachmentServicer]:
-    """Return the attached servers of other sites, and the service for those that are so in *topology*."""
+    """Return the attached servers of other sites, and the service for the sites that *topology* has as attached."""
 
-    def is_expected(site: SiteId) -> bool:
+    def doubt_of(site: SiteId) -> str:
+        if not topology.version:
+            return f"{settings.site} has not read its peers yet: look at its log if that lasts"
         peer = topology.peers().get(site)
-        return peer is not None and is_attached(site, peer)
+        if peer is not None and is_attached(site, peer):
+            return ""
+        return f'{settings.site} has no peer {site} with the endpoint "attached:{site}": write that into its peers'
 
     attachments = Attachments()
     return attachments, AttachmentServicer(
         settings.site,
         attachments,
-        is_expected,
+        doubt_of,
         clock,
         most=settings.max_streams,
         most_per_caller=settings.max_streams_per_caller,

@@ -51,7 +51,9 @@ def source(
 ) -> Iterator[Source]:
     """Serve attachments of tokyo at paris; its own sink is *unused*."""
     attachments = Attachments()
-    servicer = AttachmentServicer(PARIS, attachments, lambda site: site == TOKYO, SYSTEM_CLOCK)
+    servicer = AttachmentServicer(
+        PARIS, attachments, lambda site: "" if site == TOKYO else f"paris knows no {site}", SYSTEM_CLOCK
+    )
     more = {"more": [servicer.handlers], "more_streams": servicer.threads}
     with serve(unused, [listen], credentials=credentials, **more) as service:
         yield Source(service.endpoints[0], attachments)

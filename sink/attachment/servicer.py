@@ -32,26 +32,26 @@ log = logger("lrq.session")
 
 
 class AttachmentServicer:
-    """Takes the sinks that the peers of *site* name as attached."""
+    """Attaches the servers of sinks to this server of *site*."""
 
     def __init__(
         self,
         site: SiteId,
         attachments: Attachments,
-        is_expected: Callable[[SiteId], bool],
+        doubt_of: Callable[[SiteId], str],
         clock: Clock,
         *,
         most: int = MAX_STREAMS,
         most_per_caller: int | None = None,
     ) -> None:
-        """Note the attached servers in *attachments*; *is_expected* tells whether a peer of that name is attached.
+        """Note the attached servers in *attachments*; *doubt_of* returns the reason against a site, or "".
 
         There are at most *most* attached servers at one moment, and at most *most* sessions with them. One caller has
         at most *most_per_caller* of both, by default half of them.
         """
         self._site = site
         self._attachments = attachments
-        self._is_expected = is_expected
+        self._doubt_of = doubt_of
         #: The threads that its calls may need.
         self.threads = 2 * most
         own = most_per_caller or (most + 1) // 2
@@ -117,6 +117,4 @@ class AttachmentServicer:
         if named is not None and request.sink not in named:
             shown = ", ".join(repr(name) for name in sorted(named)) or "no site"
             return f"the certificate shown names {shown}, not site {sink!r}: use one that does"
-        if not self._is_expected(SiteId(request.sink)):
-            return f'{self._site} has no peer {sink} with the endpoint "attached:{sink}": write that into its peers'
-        return ""
+        return self._doubt_of(SiteId(sink))

@@ -74,9 +74,9 @@ def trouble(attacher: Attacher) -> str:
 
 def test_a_site_that_is_no_attached_peer_is_told_so(paris: Source) -> None:
     lima = Attacher(Answering(), SiteId("lima"), [AttachTo(PARIS, network_endpoint(paris.endpoint))])
-    words = 'paris has no peer lima with the endpoint "attached:lima": write that into its peers'
     assert trouble(lima) == (
-        f"this server is not attached to paris: {paris.endpoint} does not let this site attach itself: {words}"
+        f"this server is not attached to paris: {paris.endpoint} does not let this site attach itself: "
+        "paris knows no lima"
     )
 
 

@@ -24,7 +24,7 @@ def test_a_site_whose_sessions_need_more_threads_than_are_allowed_is_warned(
 
 @pytest.mark.parametrize(("most", "is_enough"), [(1_264, True), (1_263, False)])
 def test_sessions_with_attached_sites_keep_their_threads(most: int, is_enough: bool) -> None:
-    # 400 sessions, 64 threads for the usual ones, two for each of 300 others, one for each of 150 sites, and 50.
+    # 400 sessions, and two threads for each of 32 + 300 of them. The 150 sites have one each, and the server 50.
     found = list(judge(200, 2, most, attached=150))
     assert [each.level for each in found] == [Severity.WARNING] * (not is_enough)
 
