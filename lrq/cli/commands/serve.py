@@ -36,6 +36,12 @@ def serve(
         list[str] | None,
         typer.Option("--peer", "-p", metavar="SITE=ENDPOINT", help="Another site; may be repeated."),
     ] = None,
+    attach: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attach", metavar="SITE=ENDPOINT", help="A source that cannot reach this site; may be repeated."
+        ),
+    ] = None,
     init: Annotated[
         bool, typer.Option("--init", metavar="", help="First create or migrate the tables, as `lrq init` does.")
     ] = False,
@@ -89,7 +95,8 @@ def serve(
         raise UsageError("--timeout belongs to --once or --until: without them a signal ends the server")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     show_stacks_on_signal()
-    options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
+    options = {"database_url": database, "site_id": site, "listen": listen, "peers": _sites("--peer", peer)}
+    options["attach"] = _sites("--attach", attach)
     given = {name: value for name, value in options.items() if value}
     settings = Settings.load(config, **given)
     if init:
@@ -162,14 +169,14 @@ def spare_collector() -> None:
     gc.set_threshold(*_COLLECT_AFTER)
 
 
-def _peers(given: list[str] | None) -> dict[str, str]:
-    peers = {}
+def _sites(option: str, given: list[str] | None) -> dict[str, str]:
+    found = {}
     for pair in given or ():
         name, separator, endpoint = pair.partition("=")
         if not separator:
-            raise typer.BadParameter(f"--peer {pair}: write SITE=ENDPOINT, such as tokyo=tcp://10.0.0.2:7400")
-        peers[name] = endpoint
-    return peers
+            raise typer.BadParameter(f"{option} {pair}: write SITE=ENDPOINT, such as tokyo=tcp://10.0.0.2:7400")
+        found[name] = endpoint
+    return found
 
 
 def _announce(server: "LogReplicationServer", settings: "Settings", *, as_json: bool) -> None:

@@ -135,6 +135,7 @@ def test_the_database_of_another_site_is_an_error(lrq: Command, source: SourceSi
         (["snapshot", "request"], "--all"),
         (["snapshot", "request", "tokyo", "--all"], "--all"),
         (["serve", "--peer", "tokyo"], "SITE=ENDPOINT"),
+        (["serve", "--attach", "paris"], "--attach paris: write SITE=ENDPOINT"),
         (["serve", "--log-level", "loud"], "for '--log-level': 'loud' is not one of"),
     ],
 )

@@ -167,6 +167,21 @@ def test_status_names_an_unreachable_peer(site: Engine, tmp_path: Path):
         eventually(lambda: words in lrq_process("status", "-d", url(site)).stdout)
 
 
+def test_a_site_attaches_itself_by_an_option_and_its_status_tells_a_source_that_is_away(
+    new_site: NewSite, tmp_path: Path
+):
+    paris, tokyo = new_site("paris"), new_site("tokyo")
+    with served(*here(paris), *LISTEN, "--peer", "tokyo=attached:tokyo", folder=tmp_path / "paris") as source:
+        attach = ("--attach", f"paris={source.facts['endpoints'][0]}")
+        with served(*here(tokyo, "tokyo"), *attach, folder=tmp_path / "tokyo"):
+            sent = lrq_process("send", "-d", url(paris), "--client", "policy", "--to", "tokyo", "--wait", "30", "x")
+            assert sent.returncode == 0, sent.stderr
+            assert source.stop() == 0
+            words = b"this server is not attached to paris"
+            eventually(lambda: words in (status := lrq_process("status", "-d", url(tokyo))).stdout and status)
+            assert lrq_process("status", "-d", url(tokyo)).returncode == 3
+
+
 def test_log_level_sets_the_level_of_the_log(site: Engine, tmp_path: Path):
     with served(*here(site), "--log-level", "error", folder=tmp_path) as server:
         assert server.stop() == 0
