@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
+from weakref import WeakSet
 
 from queues.clock import RANDOM
 from queues.errors import PeerUnreachableError
@@ -21,6 +22,8 @@ class Attachment:
     server: str
     #: Whether the last wanted call did not come.
     is_silent: bool = False
+    #: The calls of the server; some may have ended.
+    calls: WeakSet[SourceCall] = field(default_factory=WeakSet)
     _wanted: SimpleQueue[WantedCall | None] = field(default_factory=SimpleQueue)
 
     def ask(self, wanted: WantedCall) -> None:
@@ -55,13 +58,19 @@ class Attachments:
         self._guard = threading.Lock()
 
     def attach(self, site: SiteId, server: str) -> Attachment:
-        """Note a server of *site*; the earlier attachment of the same server ends."""
+        """Note a server of *site*; the earlier attachment of the same server ends, and its calls too.
+
+        The server has noticed a loss of its connection, which the source may not notice for a minute.
+        """
         made = Attachment(site, server)
         with self._guard:
             earlier = [each for each in self._attached[site] if each.server == server]
+            lost = [call for each in earlier for call in each.calls]
             self._attached[site] = [each for each in self._attached[site] if each.server != server] + [made]
         for each in earlier:
             each.end()
+        for call in lost:
+            call.lose()
         return made
 
     def detach(self, attachment: Attachment) -> None:
@@ -112,6 +121,7 @@ class Attachments:
             if wish is None or wish.call is not None:
                 return False
             wish.call, call.site = call, wish.of.site
+            wish.of.calls.add(call)
         wish.is_over.set()
         return True
 

@@ -26,6 +26,7 @@ class SourceCall:
         self._received = received
         self._cancel = cancel
         self._max_bytes = 0
+        self._is_lost = False
         self._to_send: SimpleQueue[pb.NegotiateRequest | _FramesToSend | None] = SimpleQueue()
 
     def begin(self, timeout: float) -> int:
@@ -61,7 +62,7 @@ class SourceCall:
         if sending.too_large:
             yield pb.Ack(refusal=pb.Refusal(kind=pb.Refusal.TOO_LARGE, reason=sending.too_large))
         elif not sending.frames.finished or acknowledged < sending.frames.sent:
-            raise PeerUnreachableError(f"{self.site} ended the stream, most likely because it stops")
+            raise self._ended()
 
     def messages(self) -> Iterator[wire.ToSink]:
         """Yield the messages to the sink until the end of the call; for the thread that sends."""
@@ -77,6 +78,16 @@ class SourceCall:
         """End the call. May be called twice, and by any thread."""
         self._to_send.put(None)
         self._cancel()
+
+    def lose(self) -> None:
+        """End the call, whose connection the sink has lost."""
+        self._is_lost = True
+        self.end()
+
+    def _ended(self) -> PeerUnreachableError:
+        if self._is_lost:
+            return PeerUnreachableError(f"{self.site} has lost its connection, and has attached itself again")
+        return PeerUnreachableError(f"{self.site} ended the stream, most likely because it stops")
 
     def _answer(self, timeout: float) -> wire.FromSink:
         is_late = threading.Event()
@@ -100,7 +111,7 @@ class SourceCall:
         if is_late.is_set():
             raise PeerUnreachableError(f"{self.site} has not answered within {timeout:g} s")
         if answer is None:
-            raise PeerUnreachableError(f"{self.site} has ended the call")
+            raise self._ended()
         return answer
 
     def _next(self) -> wire.FromSink | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 import grpc
 import pytest
@@ -191,6 +192,24 @@ def test_a_server_that_attaches_itself_again_replaces_its_earlier_attachment(par
         assert next(second).number
         second.cancel()
     eventually(lambda: not paris.attachments.is_attached(TOKYO))
+
+
+def test_the_calls_of_a_replaced_attachment_end_because_their_connection_is_lost(paris: Source) -> None:
+    asked = wire.AttachRequest(sink="tokyo", server="one", source="paris")
+    with stub_of(paris) as stub, ThreadPoolExecutor(1) as session:
+        first = stub.Attach(asked)
+        next(first)
+        negotiated = session.submit(lambda: paris.sink(negotiation_timeout=600).negotiate(request()))
+        answers: SimpleQueue[wire.FromSink] = SimpleQueue()
+        answers.put(wire.FromSink(begin=wire.CallBegin(number=next(first).number)))
+        call = stub.Carry(iter(answers.get, None))
+        assert next(call).HasField("negotiate")
+        second = stub.Attach(asked)
+        next(second)
+        with pytest.raises(PeerUnreachableError, match="tokyo has lost its connection, and has attached itself again"):
+            negotiated.result(60)
+        answers.put(None)
+        second.cancel()
 
 
 @pytest.mark.parametrize("first", [wire.FromSink(begin=wire.CallBegin(number=7)), wire.FromSink()])
