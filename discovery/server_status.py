@@ -108,7 +108,7 @@ class SiteServer:
     `alive`: its row has not expired. `sequencer`: the server takes the ticks of the site, and trims. `endpoints` are
     those at which the other servers reach it. `topology` tells the place of its peers; an older lrq tells none.
     `sink_trouble` is the reason why the server can store no received entry of some session; empty otherwise. Other
-    reasons are a lack of threads for calls, a log that has taken no tick for long, and an attachment that fails.
+    reasons are a lack of threads, a log that takes no tick for long, and an attachment that fails.
     """
 
     name: str
