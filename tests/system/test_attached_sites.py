@@ -9,6 +9,7 @@ from lr_client import request_replay, wait_replay
 from lr_server import LogReplicationServer, lasting_trouble
 from lrq.cli.health import troubles
 from queues.receive.replays import ReplayState
+from queues.states import SessionState
 from sink.transport.credentials import Credentials
 from tests.certificates import issued
 from tests.system.world import Messages, Recorder, World, in_log_sync, sessions_of
@@ -46,6 +47,24 @@ def test_a_snapshot_and_the_log_reach_a_site_that_listens_nowhere(world: World) 
     paris.drain(timeout=30)
     eventually(lambda: recorder.log("paris")[-30:] == sent)
     assert recorder.kinds("paris")[:3] == ["start 1", f"snapshot {len(ROWS)}", "complete 1"]
+
+
+def test_an_interrupted_snapshot_goes_on_over_the_next_attachment(world: World) -> None:
+    provider = Messages(lambda _context: ROWS)
+    world.provide("paris", provider, block_rows=1)
+    recorder = world.subscribe("tokyo")
+    paris = world.server("paris", peers=HERE, max_batch_bytes=1, window_frames=1)
+    world.transmit("paris", b"in the snapshot", to=["tokyo"])
+    first = attached(world, paris)
+    # The thread of the test may be late: then the snapshot is over.
+    under_way = (SessionState.SNAPSHOT_SYNC, SessionState.WAIT_FOR_APPLY, SessionState.LOG_ENTRY_SYNC)
+    eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") in under_way)
+    first.stop()
+    attached(world, paris)
+    eventually(lambda: recorder.snapshot("paris") == ROWS)
+    world.transmit("paris", b"log", to=["tokyo"])
+    eventually(lambda: recorder.log("paris")[-1:] == [b"log"])
+    assert provider.served == ["tokyo"]
 
 
 def test_both_sites_send_over_the_connections_of_one(world: World) -> None:
