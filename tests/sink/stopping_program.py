@@ -13,7 +13,7 @@ from queues.wire import replication_pb2 as pb
 from sink import SinkWriter, serve, writer
 from sink.inbox import Inbox
 from sink.protocol.log_rules import Refuse
-from sink.transport import servicer
+from sink.transport.received_frames import ReceivedFrames
 
 #: The places: before the transaction, in it before the rows are stored, and after that. PostgreSQL has committed then.
 PLACES = ("before", "inside", "stored")
@@ -30,7 +30,7 @@ def stop_at(place: str) -> None:
                 # A signal to the process could arrive a moment later, in another thread.
                 signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
-    take, read = writer.take, servicer._Frames.__next__
+    take, read = writer.take, ReceivedFrames.__next__
 
     def stopping_take(inbox: Inbox, frame: pb.Frame, limit: int) -> Refuse | None:
         stop(frame, "inside")
@@ -38,13 +38,13 @@ def stop_at(place: str) -> None:
         stop(frame, "stored")
         return answer
 
-    def stopping_read(frames: servicer._Frames) -> pb.Frame:
+    def stopping_read(frames: ReceivedFrames) -> pb.Frame:
         frame = read(frames)
         stop(frame, "before")
         return frame
 
     writer.take = stopping_take
-    servicer._Frames.__next__ = stopping_read  # type: ignore[method-assign]
+    ReceivedFrames.__next__ = stopping_read  # type: ignore[method-assign]
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from queues.database import leases
 from queues.database.transactions import writing
 from queues.positions import Tick
 from queues.send_log.branches import begin_branch, newest_branch
+from sink.attachment.attachments import Attachments
 from tests.waiting import eventually
 
 
@@ -30,7 +31,8 @@ def test_the_feed_is_empty_before_a_session_may_begin_on_a_new_branch(
     url = site.url.render_as_string(hide_password=False)
     source = Source(
         site, Settings(site_id="paris", database_url=url), StaticTopology({}), server="me", clock=SYSTEM_CLOCK,
-        on_tick=ignore, on_begin=ignore, on_lost=ignore, on_lost_range=ignore, on_ended=ignore, traffic=Traffic(),
+        on_tick=ignore, on_begin=ignore, on_lost=ignore, on_lost_range=ignore, on_ended=ignore,
+        attachments=Attachments(), traffic=Traffic(),
     )  # fmt: skip
     lease = leases.acquire(site, "server", "me", ttl=600)
     assert lease is not None
