@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from queues.errors import PeerUnreachableError
 from queues.names import SiteId
 from queues.wire import replication_pb2 as pb
-from sink.attachment.attachments import Attachments
+from sink.attachment.attachments import Attachments, Wish
 from sink.attachment.source_call import SourceCall
 from sink.transport.remote import NEGOTIATION_TIMEOUT
 
@@ -37,7 +37,7 @@ class AttachedSink:
         self._count_bytes = count_bytes
         self._guard = threading.Lock()
         self._negotiated: SourceCall | None = None
-        self._calls: set[SourceCall] = set()
+        self._under_way: set[SourceCall | Wish] = set()
         self._is_closed = False
 
     def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
@@ -61,35 +61,46 @@ class AttachedSink:
         """See `Sink`."""
         with self._guard:
             self._is_closed = True
-            calls = [*self._calls, *([self._negotiated] if self._negotiated else [])]
+            under_way = [*self._under_way, *([self._negotiated] if self._negotiated else [])]
             self._negotiated = None
-        for call in calls:
-            call.end()
+        for each in under_way:
+            each.end()
 
     @contextmanager
     def _call(self) -> Iterator[SourceCall]:
         """Use the call of the last negotiation, or a new one; the call ends after an error."""
         with self._guard:
             call, self._negotiated = self._negotiated, None
-        if call is None:
-            self._require_open()
-            call = self._attachments.open(
-                self._site, for_snapshots=self._for_snapshots, is_slow=self._is_slow, timeout=self._timeout
-            )
+        call = call or self._opened()
+        with self._using(call):
+            try:
+                yield call
+            except BaseException:
+                call.end()
+                raise
+
+    def _opened(self) -> SourceCall:
+        wishing = self._attachments.wish(self._site, for_snapshots=self._for_snapshots, is_slow=self._is_slow)
+        with wishing as wish, self._using(wish):
+            return wish.wait(self._timeout)
+
+    @contextmanager
+    def _using(self, item: SourceCall | Wish) -> Iterator[None]:
+        """Let `close` end *item* during the block, which then ends by the error of a closed connection."""
         with self._guard:
-            self._calls.add(call)
+            self._under_way.add(item)
         try:
             self._require_open()
-            yield call
+            yield
             self._require_open()
-        except BaseException as error:
-            call.end()
-            if self._is_closed and isinstance(error, PeerUnreachableError):
+        except PeerUnreachableError as error:
+            if self._is_closed:
+                item.end()
                 raise self._closed() from error
             raise
         finally:
             with self._guard:
-                self._calls.discard(call)
+                self._under_way.discard(item)
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -3,6 +3,7 @@
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from weakref import WeakSet
@@ -40,12 +41,28 @@ class Attachment:
 
 
 @dataclass(slots=True, eq=False)
-class _Wish:
-    """A session waits for a call of the server `of`."""
+class Wish:
+    """A session wants a call of the attached server `of`."""
 
     of: Attachment
-    is_over: threading.Event = field(default_factory=threading.Event)
+    number: int
     call: SourceCall | None = None
+    _is_over: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, timeout: float) -> SourceCall:
+        """Return the call, which comes within *timeout* seconds; raise `PeerUnreachableError` if none does."""
+        is_late = not self._is_over.wait(timeout)
+        if self.call is not None:
+            self.of.is_silent = False
+            return self.call
+        if not is_late:
+            raise PeerUnreachableError(f"the attached server of {self.of.site} has ended its attachment")
+        self.of.is_silent = True
+        raise PeerUnreachableError(f"the attached server of {self.of.site} has opened no call within {timeout:g} s")
+
+    def end(self) -> None:
+        """End the wait."""
+        self._is_over.set()
 
 
 class Attachments:
@@ -54,7 +71,7 @@ class Attachments:
     def __init__(self) -> None:
         """Begin without an attached server."""
         self._attached: defaultdict[SiteId, list[Attachment]] = defaultdict(list)
-        self._wishes: dict[int, _Wish] = {}
+        self._wishes: dict[int, Wish] = {}
         self._guard = threading.Lock()
 
     def attach(self, site: SiteId, server: str) -> Attachment:
@@ -83,36 +100,34 @@ class Attachments:
             else:
                 del self._attached[attachment.site]
         for wish in vain:
-            wish.is_over.set()
+            wish.end()
 
     def is_attached(self, site: SiteId) -> bool:
         """Return whether a server of *site* is attached."""
         with self._guard:
             return site in self._attached
 
-    def open(self, site: SiteId, *, for_snapshots: bool, is_slow: bool, timeout: float) -> SourceCall:
-        """Return a call of *site*, which its server opens within *timeout* seconds.
+    @contextmanager
+    def wish(self, site: SiteId, *, for_snapshots: bool, is_slow: bool) -> Iterator[Wish]:
+        """Ask a server of *site* for a call, which may come until the end of the block.
 
         Of several servers each gets its turn; one that has opened no wanted call comes last. Raises
-        `PeerUnreachableError` if no server is attached, if the server ends its attachment, and if no call comes in
-        time.
+        `PeerUnreachableError` if no server is attached.
         """
         number = RANDOM.getrandbits(63) or 1
         with self._guard:
-            wish = self._wishes[number] = _Wish(self._next(site))
+            wish = self._wishes[number] = Wish(self._next(site), number)
+        is_used = False
         try:
             wish.of.ask(WantedCall(number=number, for_snapshots=for_snapshots, is_slow=is_slow))
-            is_late = not wish.is_over.wait(timeout)
+            yield wish
+            is_used = True
         finally:
             with self._guard:
                 del self._wishes[number]
-        if wish.call is not None:
-            wish.of.is_silent = False
-            return wish.call
-        if not is_late:
-            raise PeerUnreachableError(f"the attached server of {site} has ended its attachment")
-        wish.of.is_silent = True
-        raise PeerUnreachableError(f"the attached server of {site} has opened no call within {timeout:g} s")
+            # A call may come at the very end of the wait.
+            if wish.call is not None and not is_used:
+                wish.call.end()
 
     def take(self, number: int, call: SourceCall) -> bool:
         """Give *call* to the session that waits for *number*; return whether one does."""
@@ -122,7 +137,7 @@ class Attachments:
                 return False
             wish.call, call.site = call, wish.of.site
             wish.of.calls.add(call)
-        wish.is_over.set()
+        wish.end()
         return True
 
     def _next(self, site: SiteId) -> Attachment:

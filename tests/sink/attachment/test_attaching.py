@@ -1,5 +1,6 @@
 """How a server becomes attached, which server gets a call, and why none does."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from queues.wire.attachment_pb2_grpc import AttachmentStub
 from sink import serve
 from sink.attachment.attached_line import AttachTo
 from sink.attachment.attacher import Attacher
+from sink.attachment.attachments import Attachments
+from sink.attachment.source_call import SourceCall
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import network_endpoint
 from tests.attached import PARIS, TOKYO, Source, source
@@ -164,6 +167,39 @@ def test_the_wait_for_a_call_ends_with_the_attachment_of_its_server(paris: Sourc
         silent.cancel()
         with pytest.raises(PeerUnreachableError, match="the attached server of tokyo has ended its attachment"):
             negotiated.result(60)
+
+
+def test_the_wait_for_a_call_ends_with_the_sink(paris: Source) -> None:
+    with stub_of(paris) as stub, ThreadPoolExecutor(1) as session:
+        silent = stub.Attach(wire.AttachRequest(sink="tokyo", server="silent", source="paris"))
+        next(silent)
+        sink = paris.sink(negotiation_timeout=600)
+        negotiated = session.submit(lambda: sink.negotiate(request()))
+        assert next(silent).number
+        sink.close()
+        with pytest.raises(PeerUnreachableError, match="the connection to attached:tokyo was closed on this side"):
+            negotiated.result(60)
+        silent.cancel()
+
+
+def test_a_call_that_comes_at_the_very_end_of_the_wait_is_ended() -> None:
+    ended = threading.Event()
+    attachments, call = Attachments(), SourceCall(iter(()), ended.set)
+    attachments.attach(TOKYO, "one")
+
+    def wait_in_vain() -> None:
+        with attachments.wish(TOKYO, for_snapshots=False, is_slow=False) as wish:
+            try:
+                wish.wait(0)
+            finally:
+                numbers.append(wish.number)
+                assert attachments.take(wish.number, call)
+
+    numbers: list[int] = []
+    with pytest.raises(PeerUnreachableError):
+        wait_in_vain()
+    assert ended.is_set()
+    assert not attachments.take(numbers[0], call)
 
 
 def test_a_wanted_call_tells_its_connection(paris: Source) -> None:
