@@ -36,8 +36,9 @@ def test_a_server_alone_writes_and_reads_the_tables_of_servers_only_when_it_rene
     assert count("SELECT", "lrq_ranges") <= most
     assert count("SELECT", "FROM lrq_servers") <= most
     assert count("UPDATE lrq_leases", "expires_us") <= renewed + 3
+    # A server that stood still for longer than its row lives takes its ranges again, under another generation.
     for table in ("lrq_ranges", "lrq_generations"):
-        assert [count(verb, table) for verb in ("UPDATE", "INSERT", "DELETE")] == [0, 0, 0]
+        assert sum(count(verb, table) for verb in ("UPDATE", "INSERT", "DELETE")) <= 1
 
 
 def test_a_site_without_peers_does_not_read_again_and_again_which_members_serve(world: World) -> None:
