@@ -71,7 +71,7 @@ class Settings(BaseSettings):
         snapshot_endpoints: Other endpoints for the snapshots of some peers, for example other ports or servers.
         attach: Sources that cannot reach this site, and endpoints of all their servers, as in `peers`. The servers of
             this site connect to them, and their entries come over these connections. Such a source has the peer
-            attached:<site>: see docs/peers.md.
+            attached:<site>: see docs/attached-sites.md.
         replicas: Names for groups of peers, such as tokyo = ["tokyo-a", "tokyo-b"]: an entry for the name, or for one
             member, goes to all members. One member serves; `lrq replica promote` chooses another.
         topology: The place that the peers come from. "file": `peers`, which `lrq serve` reads again from its file after

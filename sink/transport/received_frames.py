@@ -53,7 +53,7 @@ class ReceivedFrames:
             raise FrameRefusedError(corrupt(f"a frame of {len(message)} bytes cannot be read")) from error
         refusal = self._verify(frame.session)
         if refusal is not None:
-            log.warning("a caller was refused for its certificate", reason=refusal.reason)
+            log.warning("a session of another site was refused", reason=refusal.reason)
             raise FrameRefusedError(refusal)
         self.newest = (frame.session.client, frame.session.source, len(message))
         return frame
