@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lr_client.subscriber.observer import DeliveryObserver
     from lr_client.subscriber.subscription import Subscription, subscribe
     from lr_client.subscriber.wait_applied import wait_applied
+    from lr_client.tables.copied_tables import CopiedTables
     from lr_client.token_position import position_of
     from queues.positions import Position, PositionToken
     from queues.replica_groups import ActiveMember
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "ActiveMember": "queues.replica_groups",
     "ColumnBatch": "lr_client.subscriber.column_batch",
+    "CopiedTables": "lr_client.tables.copied_tables",
     "DeliveryObserver": "lr_client.subscriber.observer",
     "FailureStatus": "discovery.receive_status",
     "FollowedTables": "lr_client.snapshot.followed_tables",
@@ -85,6 +87,7 @@ _HOMES: Final = {
 __all__ = [
     "ActiveMember",
     "ColumnBatch",
+    "CopiedTables",
     "DeliveryObserver",
     "FailureStatus",
     "FollowedTables",

@@ -14,6 +14,7 @@ import lrq_packages  # noqa: F401 - checks that no other package has the name of
 
 if TYPE_CHECKING:
     from lr_client import (
+        CopiedTables,
         FollowedTables,
         RoutingQueueListener,
         RoutingQueueSenderClient,
@@ -34,6 +35,7 @@ __version__: Final = "0.2.0.dev0"
 _HOMES: Final = {
     "AsyncProducer": "lr_client.producer",
     "AsyncRingsProducer": "lr_client.producer",
+    "CopiedTables": "lr_client",
     "FollowedTables": "lr_client",
     "LogReplicationServer": "lr_server",
     "Producer": "lr_client.producer",
@@ -54,6 +56,7 @@ _HOMES: Final = {
 __all__ = [  # `lrq.<name>` also finds each error class of `errors`
     "AsyncProducer",
     "AsyncRingsProducer",
+    "CopiedTables",
     "FollowedTables",
     "LogReplicationServer",
     "Producer",

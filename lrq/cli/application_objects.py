@@ -1,7 +1,7 @@
 """Read the listeners and providers that the command line names, and refuse every other kind of object."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -18,26 +18,34 @@ _LISTENER: Final = "an object, a function with @lrq.listener, or a function with
 _PROVIDER: Final = "an object, a function (context), or a function without parameters that returns one"
 
 
-def listeners_of(references: Sequence[Reference]) -> dict[names.ClientName, RoutingQueueListener]:
-    """Return the listener of each client.
+def listeners_of(
+    references: Sequence[Reference], copies: Sequence[RoutingQueueListener] = ()
+) -> dict[names.ClientName, RoutingQueueListener]:
+    """Return the listener of each client: those that *references* name, and *copies*.
 
     Raises `UsageError` for another kind of object, and for two listeners of one client. Raises the errors of
     `discovery.object_reference`.
     """
     found: dict[names.ClientName, RoutingQueueListener] = {}
-    homes: dict[names.ClientName, Reference] = {}
+    homes: dict[names.ClientName, str] = {}
+    for place, listener in [*_listeners(references), *(("--copy", each) for each in copies)]:
+        client = names.client_name(listener.client_name)
+        if client in found:
+            raise UsageError(f"{homes[client]} and {place} both listen to client {client!r}: name one of them")
+        found[client] = listener
+        homes[client] = place
+    return found
+
+
+def _listeners(references: Sequence[Reference]) -> Iterator[tuple[str, RoutingQueueListener]]:
     for reference in references:
         listener = _made(reference, _LISTENER)
         try:
             require_listener(listener)
-            client = names.client_name(getattr(listener, "client_name", None))
+            names.client_name(getattr(listener, "client_name", None))
         except LrqError as error:
             raise UsageError(f"{reference} is no listener ({error})") from error
-        if client in found:
-            raise UsageError(f"{homes[client]} and {reference} both listen to client {client!r}: name one of them")
-        found[client] = cast("RoutingQueueListener", listener)
-        homes[client] = reference
-    return found
+        yield str(reference), cast("RoutingQueueListener", listener)
 
 
 def named_provider(reference: Reference) -> SnapshotProvider:

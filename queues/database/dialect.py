@@ -1,7 +1,7 @@
 """The `Dialect` port: the operations that differ between databases; see `queues.database.dialects` for the choice.
 
 The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts`, `Standbys`,
-`LockWaits` and `FollowTriggers`.
+`LockWaits`, `FollowTriggers` and `TableCopies`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +20,7 @@ from sqlalchemy import (
     Update,
 )
 
+from queues.database.copied_table import CopiedTable, Owner, RowImage
 from queues.database.cuts_port import Cuts
 from queues.database.followed_rows import FollowedRows, FollowedTable
 from queues.database.lock_waits import LockWaits
@@ -230,5 +231,37 @@ class FollowTriggers(Protocol):
         ...
 
 
-class Dialect(Statements, Transactions, Setup, Cuts, Standbys, LockWaits, FollowTriggers, Protocol):
+class TableCopies(Protocol):
+    """Tables of the application that copy followed tables; *owner* is None for a table with the rows of one source."""
+
+    def copied_table(self, connection: Connection, name: str) -> CopiedTable:
+        """Return the table *name*; raise `ConfigurationError` if no such table can be read and written whole."""
+        ...
+
+    def put_rows(
+        self,
+        connection: Connection,
+        table: CopiedTable,
+        columns: tuple[str, ...],
+        rows: Sequence[RowImage],
+        owner: Owner | None,
+    ) -> int:
+        """Insert *rows*, each in place of the row of its key; return the number of rows that were written.
+
+        A row of another owner is not replaced. Only *columns* are written. On PostgreSQL no two rows have one key.
+        """
+        ...
+
+    def delete_rows(
+        self, connection: Connection, table: CopiedTable, rows: Sequence[RowImage], owner: Owner | None
+    ) -> None:
+        """Delete the rows of *owner* with the keys of *rows*."""
+        ...
+
+    def clear_rows(self, connection: Connection, table: CopiedTable, owner: Owner | None) -> None:
+        """Delete all rows, or all of *owner*."""
+        ...
+
+
+class Dialect(Statements, Transactions, Setup, Cuts, Standbys, LockWaits, FollowTriggers, TableCopies, Protocol):
     """Everything that differs between the databases, except the stores of the queues."""

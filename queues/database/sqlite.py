@@ -46,6 +46,7 @@ from queues.database.sqlite_locks import (
     prepare,
 )
 from queues.database.sqlite_statements import answer
+from queues.database.sqlite_table_copies import SqliteTableCopies
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
 
@@ -58,8 +59,8 @@ _ALTERING: Final = text(
 ).bindparams(bindparam("names", expanding=True))
 
 
-class SqliteDialect(SqliteCuts):
-    """See `queues.database.dialect.Dialect`; the cuts are in the base class."""
+class SqliteDialect(SqliteCuts, SqliteTableCopies):
+    """See `queues.database.dialect.Dialect`; the cuts and the copies of tables are in the base classes."""
 
     # --- statements
 

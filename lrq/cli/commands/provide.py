@@ -29,14 +29,17 @@ if TYPE_CHECKING:
 
 
 def provide(
+    client: Annotated[str, typer.Option("--client", metavar="NAME", help="The application stream, such as policy.")],
     provider: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="MODULE:PROVIDER",
             help="A provider, a function (context), or a function without parameters that returns a provider.",
         ),
-    ],
-    client: Annotated[str, typer.Option("--client", metavar="NAME", help="The application stream, such as policy.")],
+    ] = None,
+    followed: Annotated[
+        bool, typer.Option("--followed", metavar="", help="Provide the rows of the tables that the client follows.")
+    ] = False,
     once: Annotated[
         bool, typer.Option("--once", metavar="", help="Serve the snapshots that are requested now, then end.")
     ] = False,
@@ -64,6 +67,7 @@ def provide(
     """
     from discovery.object_reference import parse_reference
     from lr_client.sender import RoutingQueueSenderClient
+    from lr_client.snapshot.followed_tables import FollowedTables
     from lrq.cli.application_objects import named_provider
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import max_payload_bytes, opened, provider_pool
@@ -72,7 +76,9 @@ def provide(
     from lrq.cli.waits.provided import WantedSnapshots, pending
     from queues.errors import UsageError
 
-    reference = parse_reference(provider)
+    if (provider is None) is not followed:
+        raise UsageError("name one provider: write MODULE:PROVIDER, or --followed")
+    reference = None if provider is None else parse_reference(provider)
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
@@ -81,7 +87,7 @@ def provide(
     place = opened(config, database, site, pool=pool, role="provider", wait=await_tables)
     with may_run_again(once=once), place as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
-        found = named_provider(reference)
+        found = FollowedTables() if reference is None else named_provider(reference)
         signals = StopSignals()
         wanted = WantedSnapshots(pending(here.engine, sender.client_name))
         with sender.start_snapshot_transmitter(here.engine, found, parallel=builds) as transmitter:

@@ -26,12 +26,24 @@ if TYPE_CHECKING:
 
 def work(
     listener: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="MODULE:LISTENER",
             help="A listener, a function with @lrq.listener, or a function without parameters that returns a listener.",
         ),
-    ],
+    ] = None,
+    copy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--copy",
+            metavar="CLIENT:TABLE,...",
+            help="Copy these followed tables of the client; TABLE=COPY gives another name at this site.",
+        ),
+    ] = None,
+    source_column: Annotated[
+        str | None,
+        typer.Option("--source-column", metavar="NAME", help="With --copy: the column with the source of each row."),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", metavar="", help="Apply everything that is there now, then end.")
     ] = False,
@@ -53,6 +65,8 @@ def work(
 ) -> None:
     """Apply received entries with listeners of your application, until SIGTERM or Ctrl-C.
 
+    `--copy orders:public.orders` needs no listener of yours: it makes tables equal to tables that the source follows.
+
     Modules are also found in the working directory. A signal lets the running call finish; a second signal ends the
     process at once. If several workers run for one client, one works; the others stand by and take over.
 
@@ -61,6 +75,7 @@ def work(
     """
     from discovery.object_reference import parse_reference
     from lrq.cli.application_objects import listeners_of
+    from lrq.cli.copies import copied_tables, require_copies
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import opened, worker_pool
     from lrq.cli.process.stop_signals import StopSignals
@@ -69,7 +84,10 @@ def work(
     from lrq.cli.worker import Worker, present_targets
     from queues.errors import UsageError
 
-    references = [parse_reference(each) for each in listener]
+    references = [parse_reference(each) for each in listener or ()]
+    copies = copied_tables(copy or (), source_column)
+    if not references and not copies:
+        raise UsageError("no listener is named: write MODULE:LISTENER, or --copy CLIENT:TABLE")
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
@@ -77,7 +95,8 @@ def work(
     pool = worker_pool(max_connections)
     place = opened(config, database, site, pool=pool, role="worker", wait=await_tables)
     with may_run_again(once=once), place as here:
-        listeners = listeners_of(references)
+        listeners = listeners_of(references, copies)
+        require_copies(here.engine, listeners.values())
         signals = StopSignals()
         wanted = present_targets(here.engine, listeners) if once else []
         with Worker(here.engine, listeners, metrics=metrics) as worker:

@@ -32,6 +32,7 @@ from queues.database.postgresql.pipeline import exchange
 from queues.database.postgresql.prepared_statements import Array, Request, encoding_of
 from queues.database.postgresql.setup import PostgresqlSetup
 from queues.database.postgresql.standbys import PostgresqlStandbys
+from queues.database.postgresql.table_copies import PostgresqlTableCopies
 from queues.database.postgresql.transactions import PostgresqlTransactions
 
 _PRESENT: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -45,6 +46,7 @@ class PostgresqlDialect(
     PostgresqlStandbys,
     PostgresqlLockWaits,
     PostgresqlFollowTriggers,
+    PostgresqlTableCopies,
 ):
     """See `queues.database.dialect.Dialect`; this class has the statements, its base classes the rest."""
 

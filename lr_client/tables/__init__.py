@@ -1,0 +1,1 @@
+"""Copies of followed tables: the listener that applies the changes of rows to tables of the same form."""
