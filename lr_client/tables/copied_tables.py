@@ -27,8 +27,8 @@ class CopiedTables(RoutingQueueListener):
     site, or None for changes that are left out. SQLite ignores the schema. Each copy has a primary key.
 
     A row that the source inserts or updates is inserted here, or replaces the row of its key. A snapshot deletes all
-    rows of the copies first. *source_column* names a column of each copy that this listener fills with the source's
-    site id: the table then has the rows of several sources, and each source changes only its own.
+    rows of the copies first. For rows of several sources, *source_column* names a column of each copy. The listener
+    fills the column with the source's site id, and each source changes only its own rows.
 
     An entry that is no such change, or whose table is not named, is refused by `ListenerError`. `ConfigurationError`
     refuses the entries until a table has the columns and the key that it needs.

@@ -43,5 +43,5 @@ def _parts(option: str) -> tuple[str, dict[str, str]]:
         found[name] = (match[2] or name).strip()
         place = match.end()
     if not (separator and found) or place < len(rest) or rest.endswith(","):
-        raise UsageError(f"--copy {option!r} is no CLIENT:TABLE,...: write both, such as orders:public.orders")
+        raise UsageError(f"--copy {option!r} is no CLIENT:TABLE,...: write both, such as shop:public.orders")
     return client.strip(), found

@@ -9,8 +9,8 @@ class CopiedTable(NamedTuple):
 
     `name` is quoted for SQL. `columns` has the columns that may be written, with their declared types where the dialect
     needs these; `generated` has the others. `key` is the primary key. The columns in `fixed` are never updated: those
-    of the key, and those whose values the database makes. `commutes`: the order of changes to different keys does not
-    matter, because no other unique column, foreign key or trigger sees it.
+    of the key, and those whose values the database makes. If the table `commutes`, changes to different keys may change
+    places. No other unique column, foreign key or trigger sees that.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The `Dialect` port: the operations that differ between databases; see `queues.database.dialects` for the choice.
 
 The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts`, `Standbys`,
-`LockWaits`, `FollowTriggers` and `TableCopies`.
+`LockWaits`, `FollowTriggers` and `CopiedTableStatements`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -231,7 +231,7 @@ class FollowTriggers(Protocol):
         ...
 
 
-class TableCopies(Protocol):
+class CopiedTableStatements(Protocol):
     """Tables of the application that copy followed tables; *owner* is None for a table with the rows of one source."""
 
     def copied_table(self, connection: Connection, name: str) -> CopiedTable:
@@ -263,5 +263,7 @@ class TableCopies(Protocol):
         ...
 
 
-class Dialect(Statements, Transactions, Setup, Cuts, Standbys, LockWaits, FollowTriggers, TableCopies, Protocol):
+class Dialect(
+    Statements, Transactions, Setup, Cuts, Standbys, LockWaits, FollowTriggers, CopiedTableStatements, Protocol
+):
     """Everything that differs between the databases, except the stores of the queues."""

@@ -34,6 +34,7 @@ from queues.database.followed_rows import FollowedRows, FollowedTable
 from queues.database.grantees import Grantee
 from queues.database.left_out import require_stored
 from queues.database.lock_waits import LockWait
+from queues.database.sqlite_copied_tables import SqliteCopiedTables
 from queues.database.sqlite_cuts import SqliteCuts
 from queues.database.sqlite_locks import (
     BEGIN_IMMEDIATE,
@@ -46,7 +47,6 @@ from queues.database.sqlite_locks import (
     prepare,
 )
 from queues.database.sqlite_statements import answer
-from queues.database.sqlite_table_copies import SqliteTableCopies
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
 
@@ -59,7 +59,7 @@ _ALTERING: Final = text(
 ).bindparams(bindparam("names", expanding=True))
 
 
-class SqliteDialect(SqliteCuts, SqliteTableCopies):
+class SqliteDialect(SqliteCuts, SqliteCopiedTables):
     """See `queues.database.dialect.Dialect`; the cuts and the copies of tables are in the base classes."""
 
     # --- statements

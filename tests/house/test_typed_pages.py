@@ -36,7 +36,16 @@ ON_SQLITE = (
     "shards",
     "frameworks",
 )
-ON_POSTGRESQL = ("backup-postgresql", "capacity", "database", "joining", "least-privilege", "pgbouncer", "transmit")
+ON_POSTGRESQL = (
+    "backup-postgresql",
+    "capacity",
+    "copied-tables",
+    "database",
+    "joining",
+    "least-privilege",
+    "pgbouncer",
+    "transmit",
+)
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL, "deploy", "standby")}
 #: The folder of PostgreSQL's socket that the pages name.
 SOCKETS = "/var/run/postgresql"

@@ -65,7 +65,7 @@ def work(
 ) -> None:
     """Apply received entries with listeners of your application, until SIGTERM or Ctrl-C.
 
-    `--copy orders:public.orders` needs no listener of yours: it makes tables equal to tables that the source follows.
+    `--copy shop:public.orders` needs no listener of yours: the copy becomes equal to the table that the source follows.
 
     Modules are also found in the working directory. A signal lets the running call finish; a second signal ends the
     process at once. If several workers run for one client, one works; the others stand by and take over.

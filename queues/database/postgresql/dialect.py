@@ -25,6 +25,7 @@ from queues.database.driver_errors import usual_errors
 from queues.database.left_out import failing_unless, require_stored, telling
 from queues.database.postgresql.answers import executed
 from queues.database.postgresql.binary_copy import binary_copy
+from queues.database.postgresql.copied_tables import PostgresqlCopiedTables
 from queues.database.postgresql.cuts import PostgresqlCuts
 from queues.database.postgresql.followed_tables import PostgresqlFollowTriggers
 from queues.database.postgresql.lock_waits import PostgresqlLockWaits
@@ -32,7 +33,6 @@ from queues.database.postgresql.pipeline import exchange
 from queues.database.postgresql.prepared_statements import Array, Request, encoding_of
 from queues.database.postgresql.setup import PostgresqlSetup
 from queues.database.postgresql.standbys import PostgresqlStandbys
-from queues.database.postgresql.table_copies import PostgresqlTableCopies
 from queues.database.postgresql.transactions import PostgresqlTransactions
 
 _PRESENT: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -46,7 +46,7 @@ class PostgresqlDialect(
     PostgresqlStandbys,
     PostgresqlLockWaits,
     PostgresqlFollowTriggers,
-    PostgresqlTableCopies,
+    PostgresqlCopiedTables,
 ):
     """See `queues.database.dialect.Dialect`; this class has the statements, its base classes the rest."""
 

@@ -197,3 +197,19 @@ def test_a_wrong_provider_is_a_one_line_error(app: Engine, name: str, words: byt
     done = once(app, name)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, b"", 1)
     assert words in done.stderr
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_the_rows_of_followed_tables_need_no_provider_of_the_application(app: Engine):
+    with app.begin() as connection:
+        connection.execute(text("SELECT lrq_follow('airports', 'policy', ARRAY['tokyo'])"))
+    (sync_id,) = request(app, "tokyo")
+    done = lrq_process("provide", "--followed", "--once", "--log-level", "error", *at(app))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"policy: 1 snapshot provided\n", b"")
+    assert [json.loads(each)["row"]["name"] for each in payloads_of(app, sync_id)] == ["Lima", "Oslo"]
+
+
+@pytest.mark.parametrize("words", [(), (f"{APPLICATION}:airports", "--followed")])
+def test_one_provider_is_named(app: Engine, words: tuple[str, ...]):
+    done = lrq_process("provide", *words, *at(app))
+    assert (done.returncode, done.stderr) == (2, b"lrq: name one provider: write MODULE:PROVIDER, or --followed\n")

@@ -12,8 +12,8 @@ from queues.errors import ConfigurationError
 from queues.table_names import last_part
 
 
-class SqliteTableCopies:
-    """See `queues.database.dialect.TableCopies`; one statement for each row, by the driver's `executemany`."""
+class SqliteCopiedTables:
+    """See `queues.database.dialect.CopiedTableStatements`; the driver's `executemany` writes row by row."""
 
     def copied_table(self, connection: Connection, name: str) -> CopiedTable:
         """Read the columns; a schema in *name* is left out."""

@@ -10,8 +10,8 @@ from queues.database.copied_table import CopiedTable, Owner, RowImage
 from queues.errors import ConfigurationError
 
 
-class PostgresqlTableCopies:
-    """See `queues.database.dialect.TableCopies`; PostgreSQL reads the values from the JSON itself."""
+class PostgresqlCopiedTables:
+    """See `queues.database.dialect.CopiedTableStatements`; PostgreSQL reads the values from the JSON itself."""
 
     def copied_table(self, connection: Connection, name: str) -> CopiedTable:
         """Read the catalog."""
