@@ -15,11 +15,16 @@ from queues.errors import UsageError
 _TABLE: Final = re.compile(r'((?:"(?:[^"]|"")*"|[^",=])+)(?:=((?:"(?:[^"]|"")*"|[^",=])+))?(?:,|$)')
 
 
-def copied_tables(options: Sequence[str], source_column: str | None) -> list[CopiedTables]:
-    """Return the listeners that *options* name; raise `UsageError` for a malformed one."""
-    if source_column is not None and not options:
-        raise UsageError("--source-column belongs to --copy: name the tables to copy")
-    return [CopiedTables(*_parts(each), source_column=source_column) for each in options]
+def copied_tables(options: Sequence[str], source_column: str | None, greatest: str | None) -> list[CopiedTables]:
+    """Return the listeners that *options* name; *greatest* has columns between commas.
+
+    Raises `UsageError` for a malformed option.
+    """
+    for name, given in (("--source-column", source_column), ("--greatest", greatest)):
+        if given is not None and not options:
+            raise UsageError(f"{name} belongs to --copy: name the tables to copy")
+    columns = [] if greatest is None else [name.strip() for name in greatest.split(",")]
+    return [CopiedTables(*_parts(each), source_column=source_column, greatest=columns) for each in options]
 
 
 def require_copies(engine: Engine, listeners: Iterable[RoutingQueueListener]) -> None:

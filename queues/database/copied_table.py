@@ -5,19 +5,23 @@ from typing import Any, Literal, NamedTuple
 
 
 class CopiedTable(NamedTuple):
-    """A table of this database that is copied into.
+    """A table of this database that is copied into."""
 
-    `name` is quoted for SQL. `columns` has the columns that may be written, with their declared types where the dialect
-    needs these; `generated` has the others. `key` is the primary key. The columns in `fixed` are never updated: those
-    of the key, and those whose values the database makes. If the table `commutes`, changes to different keys may change
-    places. No other unique column, foreign key or trigger sees that.
-    """
-
+    #: Quoted for SQL.
     name: str
+    #: The columns that may be written, with their declared types where the dialect needs these.
     columns: Mapping[str, str]
+    #: The other columns, whose values the database computes.
     generated: frozenset[str]
+    #: The columns that are never NULL.
+    required: frozenset[str]
+    #: The columns with a collation.
+    texts: frozenset[str]
+    #: The columns that are never updated: those of the key, and those whose values the database chooses.
     fixed: frozenset[str]
+    #: The columns of the primary key; empty if there is none.
     key: tuple[str, ...]
+    #: Whether changes to different keys may change places: no other unique column, foreign key or trigger sees that.
     commutes: bool
 
 
@@ -32,8 +36,12 @@ class RowImage(NamedTuple):
     values: Mapping[str, Any]
 
 
-class Owner(NamedTuple):
-    """The column with the source of each row, and the source whose rows are written."""
+class CopyRule(NamedTuple):
+    """The rows of a copy that a source may change.
 
-    column: str
-    site: str
+    `source_column` has the source of each row, and a source changes only its own. With `greatest`, a row replaces
+    another one only if its values in these columns, compared in order, are greater.
+    """
+
+    source_column: str | None = None
+    greatest: tuple[str, ...] = ()

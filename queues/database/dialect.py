@@ -20,7 +20,7 @@ from sqlalchemy import (
     Update,
 )
 
-from queues.database.copied_table import CopiedTable, Owner, RowImage
+from queues.database.copied_table import CopiedTable, CopyRule, RowImage
 from queues.database.cuts_port import Cuts
 from queues.database.followed_rows import FollowedRows, FollowedTable
 from queues.database.lock_waits import LockWaits
@@ -232,7 +232,7 @@ class FollowTriggers(Protocol):
 
 
 class CopiedTableStatements(Protocol):
-    """Tables of the application that copy followed tables; *owner* is None for a table with the rows of one source."""
+    """Tables of the application that copy followed tables; *rule* tells which rows *source* may change."""
 
     def copied_table(self, connection: Connection, name: str) -> CopiedTable:
         """Return the table *name*; raise `ConfigurationError` if no such table can be read and written whole."""
@@ -244,22 +244,23 @@ class CopiedTableStatements(Protocol):
         table: CopiedTable,
         columns: tuple[str, ...],
         rows: Sequence[RowImage],
-        owner: Owner | None,
+        rule: CopyRule,
+        source: str,
     ) -> int:
         """Insert *rows*, each in place of the row of its key; return the number of rows that were written.
 
-        A row of another owner is not replaced. Only *columns* are written. On PostgreSQL no two rows have one key.
+        Only *columns* are written, and the source column. On PostgreSQL no two rows have one key.
         """
         ...
 
     def delete_rows(
-        self, connection: Connection, table: CopiedTable, rows: Sequence[RowImage], owner: Owner | None
+        self, connection: Connection, table: CopiedTable, rows: Sequence[RowImage], rule: CopyRule, source: str
     ) -> None:
-        """Delete the rows of *owner* with the keys of *rows*."""
+        """Delete the source's rows with the keys of *rows*; `greatest` is not compared."""
         ...
 
-    def clear_rows(self, connection: Connection, table: CopiedTable, owner: Owner | None) -> None:
-        """Delete all rows, or all of *owner*."""
+    def clear_rows(self, connection: Connection, table: CopiedTable, rule: CopyRule, source: str) -> None:
+        """Delete all rows of the source; without a source column, all rows."""
         ...
 
 

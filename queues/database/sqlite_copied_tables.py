@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-from queues.database.copied_table import CopiedTable, Owner, RowImage
+from queues.database.copied_table import CopiedTable, CopyRule, RowImage
 from queues.database.sqlite_values import stored_value
 from queues.errors import ConfigurationError
 from queues.table_names import last_part
@@ -25,10 +25,12 @@ class SqliteCopiedTables:
         key = [each.name for each in sorted(columns, key=lambda each: each.pk) if each.pk > 0]
         return CopiedTable(
             _quoted(own),
-            {each.name: each.type for each in columns if not each.hidden},
-            frozenset(each.name for each in columns if each.hidden),
-            frozenset(key),
-            tuple(key),
+            columns={each.name: each.type for each in columns if not each.hidden},
+            generated=frozenset(each.name for each in columns if each.hidden),
+            required=frozenset(each.name for each in columns if each.notnull or each.name in key),
+            texts=frozenset(),
+            fixed=frozenset(key),
+            key=tuple(key),
             commutes=not connection.execute(_SEES_ORDER, {"name": own}).scalar(),
         )
 
@@ -38,31 +40,30 @@ class SqliteCopiedTables:
         table: CopiedTable,
         columns: tuple[str, ...],
         rows: Sequence[RowImage],
-        owner: Owner | None,
+        rule: CopyRule,
+        source: str,
     ) -> int:
         """Insert or update the rows."""
         types = [table.columns[name] for name in columns]
-        site = () if owner is None else (owner.site,)
-        given = [(*site, *_values(row, columns, types)) for row in rows]
-        statement = _put(table.name, table.key, columns, owner and owner.column)
-        return connection.exec_driver_sql(statement, given).rowcount
+        given = [(*_named(rule, source), *_values(row, columns, types)) for row in rows]
+        return connection.exec_driver_sql(_put(table.name, table.key, columns, rule), given).rowcount
 
     def delete_rows(
-        self, connection: Connection, table: CopiedTable, rows: Sequence[RowImage], owner: Owner | None
+        self, connection: Connection, table: CopiedTable, rows: Sequence[RowImage], rule: CopyRule, source: str
     ) -> None:
         """Delete the rows."""
-        keys = tuple(name for name in table.key if owner is None or name != owner.column)
+        keys = tuple(name for name in table.key if name != rule.source_column)
         types = [table.columns[name] for name in keys]
-        site = () if owner is None else (owner.site,)
-        given = [(*_values(row, keys, types), *site) for row in rows]
-        connection.exec_driver_sql(_delete(table.name, keys, owner and owner.column), given).close()
+        given = [(*_values(row, keys, types), *_named(rule, source)) for row in rows]
+        connection.exec_driver_sql(_delete(table.name, keys, rule.source_column), given).close()
 
-    def clear_rows(self, connection: Connection, table: CopiedTable, owner: Owner | None) -> None:
-        """Delete the rows, all or those of the owner."""
-        if owner is None:
-            connection.exec_driver_sql(f"DELETE FROM {table.name}").close()  # noqa: S608 - a quoted name
-        else:
-            connection.exec_driver_sql(_delete(table.name, (), owner.column), (owner.site,)).close()
+    def clear_rows(self, connection: Connection, table: CopiedTable, rule: CopyRule, source: str) -> None:
+        """Delete the rows by one statement."""
+        connection.exec_driver_sql(_delete(table.name, (), rule.source_column), _named(rule, source)).close()
+
+
+def _named(rule: CopyRule, source: str) -> tuple[str, ...]:
+    return () if rule.source_column is None else (source,)
 
 
 def _values(row: RowImage, columns: Sequence[str], types: Sequence[str]) -> list[object]:
@@ -75,33 +76,36 @@ def _quoted(name: str) -> str:
 
 
 @lru_cache(1000)
-def _put(table: str, key: tuple[str, ...], columns: tuple[str, ...], owner: str | None) -> str:
+def _put(table: str, key: tuple[str, ...], columns: tuple[str, ...], rule: CopyRule) -> str:
     names = [_quoted(name) for name in columns]
     changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in columns if name not in key)
     wanted = ""
-    if owner is not None:
-        own = _quoted(owner)
+    if rule.source_column is not None:
+        own = _quoted(rule.source_column)
         names = [own, *names]
-        wanted = f" WHERE {own} = excluded.{own}"
+        wanted = f" WHERE {table}.{own} = excluded.{own}"
+    if rule.greatest:
+        before, after = (", ".join(f"{row}.{_quoted(name)}" for name in rule.greatest) for row in (table, "excluded"))
+        wanted = f" WHERE ({before}) < ({after})"
     marks = ", ".join("?" for _ in names)
-    keys = ", ".join(map(_quoted, key))
     return (
         f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks}) "  # noqa: S608 - quoted names
-        f"ON CONFLICT ({keys}) DO {f'UPDATE SET {changed}{wanted}' if changed else 'NOTHING'}"
+        f"ON CONFLICT ({', '.join(map(_quoted, key))}) DO {f'UPDATE SET {changed}{wanted}' if changed else 'NOTHING'}"
     )
 
 
 @lru_cache(1000)
-def _delete(table: str, keys: tuple[str, ...], owner: str | None) -> str:
-    names = keys if owner is None else (*keys, owner)
-    return f"DELETE FROM {table} WHERE {' AND '.join(f'{_quoted(name)} = ?' for name in names)}"  # noqa: S608 - quoted names
+def _delete(table: str, keys: tuple[str, ...], source_column: str | None) -> str:
+    names = keys if source_column is None else (*keys, source_column)
+    same = " AND ".join(f"{_quoted(name)} = ?" for name in names)
+    return f"DELETE FROM {table}{f' WHERE {same}' if same else ''}"  # noqa: S608 - quoted names
 
 
 _OWN_NAME: Final = text(
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = :name COLLATE NOCASE"
     " AND sql NOT LIKE 'CREATE VIRTUAL%'"
 )
-_COLUMNS: Final = text("SELECT name, type, pk, hidden FROM pragma_table_xinfo(:name)")
+_COLUMNS: Final = text('SELECT name, type, pk, hidden, "notnull" FROM pragma_table_xinfo(:name)')
 _SEES_ORDER: Final = text(
     "SELECT EXISTS (SELECT 1 FROM pragma_index_list(:name) WHERE \"unique\" AND origin <> 'pk')"
     " OR EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = :name COLLATE NOCASE)"

@@ -44,6 +44,14 @@ def work(
         str | None,
         typer.Option("--source-column", metavar="NAME", help="With --copy: the column with the source of each row."),
     ] = None,
+    greatest: Annotated[
+        str | None,
+        typer.Option(
+            "--greatest",
+            metavar="NAME,...",
+            help="With --copy: the row with the greater values in these columns stays.",
+        ),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", metavar="", help="Apply everything that is there now, then end.")
     ] = False,
@@ -85,7 +93,7 @@ def work(
     from queues.errors import UsageError
 
     references = [parse_reference(each) for each in listener or ()]
-    copies = copied_tables(copy or (), source_column)
+    copies = copied_tables(copy or (), source_column, greatest)
     if not references and not copies:
         raise UsageError("no listener is named: write MODULE:LISTENER, or --copy CLIENT:TABLE")
     if timeout is not None and not once:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-from queues.database.copied_table import CopiedTable, Owner, RowImage
+from queues.database.copied_table import CopiedTable, CopyRule, RowImage
 from queues.errors import ConfigurationError
 
 
@@ -20,9 +20,16 @@ class PostgresqlCopiedTables:
             raise ConfigurationError(f"there is no table {name}: create it, or correct the name")
         if found.hides:
             raise ConfigurationError(f"row-level security hides rows of {name}: give the role BYPASSRLS")
-        columns = dict.fromkeys(found.columns, "")
-        fixed = frozenset([*found.key, *found.always])
-        return CopiedTable(found.name, columns, frozenset(found.generated), fixed, tuple(found.key), found.commutes)
+        return CopiedTable(
+            found.name,
+            columns=dict.fromkeys(found.columns, ""),
+            generated=frozenset(found.generated),
+            required=frozenset(found.required),
+            texts=frozenset(found.texts),
+            fixed=frozenset([*found.key, *found.always]),
+            key=tuple(found.key),
+            commutes=found.commutes,
+        )
 
     def put_rows(
         self,
@@ -30,68 +37,76 @@ class PostgresqlCopiedTables:
         table: CopiedTable,
         columns: tuple[str, ...],
         rows: Sequence[RowImage],
-        owner: Owner | None,
+        rule: CopyRule,
+        source: str,
     ) -> int:
         """Insert or update all rows by one statement."""
-        site = () if owner is None else (owner.site,)
-        statement = _put(table.name, table.key, columns, table.fixed, owner and owner.column)
-        return connection.exec_driver_sql(statement, (*site, [row.change for row in rows])).rowcount
+        statement = _put(table.name, table.key, columns, table.fixed, rule, table.texts)
+        return connection.exec_driver_sql(statement, (*_named(rule, source), [row.change for row in rows])).rowcount
 
     def delete_rows(
-        self, connection: Connection, table: CopiedTable, rows: Sequence[RowImage], owner: Owner | None
+        self, connection: Connection, table: CopiedTable, rows: Sequence[RowImage], rule: CopyRule, source: str
     ) -> None:
         """Delete all rows by one statement."""
-        site = () if owner is None else (owner.site,)
-        statement = _delete(table.name, table.key, owner and owner.column)
-        connection.exec_driver_sql(statement, ([row.change for row in rows], *site)).close()
+        statement = _delete(table.name, table.key, rule.source_column)
+        connection.exec_driver_sql(statement, ([row.change for row in rows], *_named(rule, source))).close()
 
-    def clear_rows(self, connection: Connection, table: CopiedTable, owner: Owner | None) -> None:
-        """Delete the rows, all or those of the owner."""
-        if owner is None:
-            connection.exec_driver_sql(_literal(f"DELETE FROM {table.name}")).close()  # noqa: S608 - quoted names
-        else:
-            connection.exec_driver_sql(_clear(table.name, owner.column), (owner.site,)).close()
+    def clear_rows(self, connection: Connection, table: CopiedTable, rule: CopyRule, source: str) -> None:
+        """Delete the rows by one statement."""
+        connection.exec_driver_sql(_clear(table.name, rule.source_column), _named(rule, source)).close()
+
+
+def _named(rule: CopyRule, source: str) -> tuple[str, ...]:
+    return () if rule.source_column is None else (source,)
 
 
 def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
+    """Return *name* for SQL, without placeholders of psycopg."""
+    doubled = name.replace('"', '""').replace("%", "%%")
     return f'"{doubled}"'
 
 
-def _literal(sql: str) -> str:
-    """Return *sql* without placeholders of psycopg."""
-    return sql.replace("%", "%%")
-
-
 @lru_cache(1000)
-def _put(table: str, key: tuple[str, ...], columns: tuple[str, ...], fixed: frozenset[str], owner: str | None) -> str:
+def _put(
+    table: str,
+    key: tuple[str, ...],
+    columns: tuple[str, ...],
+    fixed: frozenset[str],
+    rule: CopyRule,
+    texts: frozenset[str],
+) -> str:
     # A table may have columns of any name, so each one is qualified.
-    place = _literal(table)
-    names = [_literal(_quoted(name)) for name in columns]
-    changed = [_literal(_quoted(name)) for name in columns if name not in fixed]
+    place = table.replace("%", "%%")
+    names = [_quoted(name) for name in columns]
     values = [f"r.{name}" for name in names]
     wanted = ""
-    if owner is not None:
-        own = _literal(_quoted(owner))
+    if rule.source_column is not None:
+        own = _quoted(rule.source_column)
         names, values = [own, *names], ["%s", *values]
         wanted = f" WHERE copied.{own} = excluded.{own}"
-    keys = ", ".join(_literal(_quoted(name)) for name in key)
-    sets = ", ".join(f"{name} = excluded.{name}" for name in changed)
+    if rule.greatest:
+        wanted = f" WHERE ({_compared('copied', rule, texts)}) < ({_compared('excluded', rule, texts)})"
+    sets = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in columns if name not in fixed)
     return (
         f"INSERT INTO {place} AS copied ({', '.join(names)}) OVERRIDING SYSTEM VALUE "  # noqa: S608 - quoted names
         f"SELECT {', '.join(values)} FROM unnest(%s::text[]) WITH ORDINALITY AS c (change, place), "
         f"json_populate_record(NULL::{place}, c.change::json -> 'row') AS r ORDER BY c.place "
-        f"ON CONFLICT ({keys}) DO {f'UPDATE SET {sets}{wanted}' if sets else 'NOTHING'}"
+        f"ON CONFLICT ({', '.join(map(_quoted, key))}) DO {f'UPDATE SET {sets}{wanted}' if sets else 'NOTHING'}"
     )
 
 
+def _compared(row: str, rule: CopyRule, texts: frozenset[str]) -> str:
+    # All sites must compare alike, whichever the collations of their databases are.
+    order = ' COLLATE "C"'
+    return ", ".join(f"{row}.{_quoted(name)}{order if name in texts else ''}" for name in rule.greatest)
+
+
 @lru_cache(1000)
-def _delete(table: str, key: tuple[str, ...], owner: str | None) -> str:
-    place = _literal(table)
-    keys = [_literal(_quoted(name)) for name in key if name != owner]
-    same = [f"copied.{name} = d.{name}" for name in keys]
-    if owner is not None:
-        same.append(f"copied.{_literal(_quoted(owner))} = %s")
+def _delete(table: str, key: tuple[str, ...], source_column: str | None) -> str:
+    place = table.replace("%", "%%")
+    same = [f"copied.{_quoted(name)} = d.{_quoted(name)}" for name in key if name != source_column]
+    if source_column is not None:
+        same.append(f"copied.{_quoted(source_column)} = %s")
     return (
         f"DELETE FROM {place} AS copied USING unnest(%s::text[]) AS c (change), "  # noqa: S608 - quoted names
         f"json_populate_record(NULL::{place}, c.change::json -> 'old') AS d WHERE {' AND '.join(same)}"
@@ -99,8 +114,9 @@ def _delete(table: str, key: tuple[str, ...], owner: str | None) -> str:
 
 
 @lru_cache(1000)
-def _clear(table: str, owner: str) -> str:
-    return f"DELETE FROM {_literal(table)} WHERE {_literal(_quoted(owner))} = %s"  # noqa: S608 - quoted names
+def _clear(table: str, source_column: str | None) -> str:
+    own = "" if source_column is None else f" WHERE {_quoted(source_column)} = %s"
+    return f"DELETE FROM {table.replace('%', '%%')}{own}"  # noqa: S608 - quoted names
 
 
 _TABLE: Final = text("""
@@ -109,6 +125,10 @@ SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind AS kind, row_sec
     AND a.attgenerated = '' ORDER BY a.attnum) AS columns,
   ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     AND a.attgenerated <> '') AS generated,
+  ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    AND a.attnotnull) AS required,
+  ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    AND a.attcollation <> 0) AS texts,
   ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
     AND a.attidentity = 'a') AS always,
   ARRAY(SELECT a.attname::text FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)

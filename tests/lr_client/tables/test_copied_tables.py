@@ -160,7 +160,7 @@ def test_a_table_that_is_not_named_is_refused_and_nothing_is_written(orders: Eng
     with pytest.raises(ListenerError) as refusal:
         apply(orders, copies, change("orders", row={"id": 1, "name": "a"}), change("public.users", row={"id": 1}))
     assert str(refusal.value) == (
-        "client orders brings a change of public.users, which is no copied table: name the table, or give None for it"
+        "an entry changes public.users, which is no copied table: name the table, or give None for it"
     )
     assert rows(orders) == []
 
@@ -272,6 +272,46 @@ class TestSourceColumn:
             self.COPIES.require_tables(connection)
 
 
+class TestGreatest:
+    COPIES = CopiedTables("orders", ["orders"], greatest=["version", "site"])
+    QUERY = "SELECT id, name, version, site FROM orders ORDER BY 1"
+
+    @pytest.fixture
+    def shared(self, site: Engine) -> Engine:
+        run(site, "CREATE TABLE orders (id integer PRIMARY KEY, name text, version int NOT NULL, site text NOT NULL)")
+        return site
+
+    def test_a_row_is_replaced_by_greater_values_only(self, shared: Engine):
+        def put(number: int, name: str, version: int, site: str) -> bytes:
+            return change("orders", row={"id": number, "name": name, "version": version, "site": site})
+
+        apply(shared, self.COPIES, put(1, "a", 2, "lima"), put(2, "a", 2, "lima"), put(3, "a", 9, "a"))
+        apply(shared, self.COPIES, put(1, "b", 2, "Tokyo"), put(2, "b", 2, "tokyo"), put(3, "b", 10, "B"))
+        apply(shared, self.COPIES, put(1, "c", 1, "tokyo"), put(2, "c", 2, "tokyo"), put(4, "c", 3, "a"))
+        apply(shared, self.COPIES, put(4, "d", 2, "a"), put(4, "e", 4, "a"), put(4, "f", 3, "z"))
+        assert rows(shared, self.QUERY) == [
+            (1, "a", 2, "lima"), (2, "b", 2, "tokyo"), (3, "b", 10, "B"), (4, "e", 4, "a"),
+        ]  # fmt: skip
+
+    def test_deletes_and_snapshots_delete_nothing(self, shared: Engine):
+        row = {"id": 1, "name": "a", "version": 2, "site": "lima"}
+        Arrivals(shared, client="orders", source="lima").tick([b"any"])
+        apply(shared, self.COPIES, change("orders", row=row), change("orders", old=row))
+        begin_snapshot(shared, self.COPIES)
+        assert rows(shared, self.QUERY) == [(1, "a", 2, "lima")]
+
+    def test_columns_that_cannot_decide_are_refused(self, site: Engine):
+        run(site, "CREATE TABLE orders (id integer PRIMARY KEY, version int NOT NULL, site text)")
+        with (
+            site.connect() as connection,
+            pytest.raises(ConfigurationError, match="has no column site NOT NULL, which"),
+        ):
+            self.COPIES.require_tables(connection)
+        copies = CopiedTables("orders", ["orders"], greatest=["version"])
+        with pytest.raises(ConfigurationError, match="rows of orders lack the column version, which decides: add the"):
+            apply(site, copies, change("orders", row={"id": 1}))
+
+
 class TestArguments:
     @pytest.mark.parametrize("name", ["", "a b", "a.b.c", 'a"b', "1a", "a.", None, 5, "a; DROP TABLE b"])
     def test_a_malformed_table_is_refused(self, name: Any):
@@ -290,6 +330,11 @@ class TestArguments:
                 CopiedTables("orders", tables)
         with pytest.raises(UsageError, match="source_column is ''"):
             CopiedTables("orders", ["a"], source_column="")
+        for greatest in ("version", [""], [1]):
+            with pytest.raises(UsageError, match="give a list of columns"):
+                CopiedTables("orders", ["a"], greatest=greatest)
+        with pytest.raises(UsageError, match="are two rules for one row: give one of them"):
+            CopiedTables("orders", ["a"], source_column="a", greatest=["b"])
         with pytest.raises(InvalidNameError):
             CopiedTables("no client", ["a"])
 

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from lr_client.tables.plan import Put, Removal, Step, plan
 from lr_client.tables.row_changes import RowChange, row_change
-from queues.database.copied_table import CopiedTable
+from queues.database.copied_table import CopiedTable, CopyRule
 from queues.errors import ListenerError
 from tests.lr_client.tables.changes import change
 
 
 def table(name: str, *, commutes: bool) -> CopiedTable:
     columns = {"id": "", "n": ""}
-    return CopiedTable(name, columns, frozenset(["g"]), frozenset(["id"]), ("id",), commutes)
+    generated, key = frozenset(["g"]), frozenset(["id"])
+    return CopiedTable(name, columns, generated, key, frozenset(), key, ("id",), commutes)
 
 
 def changed(name: str, old: dict[str, Any] | None, row: dict[str, Any] | None) -> RowChange:
@@ -37,7 +38,7 @@ def test_neighbours_of_one_kind_are_one_step_in_the_order_of_the_changes():
             (a, changed("a", {"id": 2, "n": 1}, {"id": 2, "n": 2})),
             (a, changed("a", {"id": 2, "n": 2}, {"id": 2, "n": 3})),
         ],
-        None,
+        CopyRule(),
     )
     assert told(steps) == [
         ("Put", "a", [1, 2]), ("Put", "b", [3]), ("Removal", "a", [1]), ("Put", "a", [2]), ("Put", "a", [2]),
@@ -54,7 +55,7 @@ def test_changes_of_a_table_that_commutes_are_folded_to_the_last_state_of_each_k
             (a, changed("a", {"id": 2, "n": 1}, None)),
             (a, changed("a", {"id": 1, "n": 2}, {"id": 4, "n": 2})),
         ],
-        None,
+        CopyRule(),
     )
     assert told(steps) == [("Removal", "a", [2, 1]), ("Put", "a", [4]), ("Put", "b", [3])]
 
@@ -67,17 +68,31 @@ def test_rows_with_other_columns_are_steps_of_their_own_and_generated_columns_ar
             (a, changed("a", None, {"id": 2})),
             (a, changed("a", None, {"id": 3, "n": 1, "g": 1})),
         ],
-        None,
+        CopyRule(),
     )
-    assert [step.columns for step in steps if isinstance(step, Put)] == [("id", "n"), ("id",)]
-    assert told(steps) == [("Put", "a", [1, 3]), ("Put", "a", [2])]
+    assert [step.columns for step in steps if isinstance(step, Put)] == [("id",), ("id", "n")]
+    assert told(steps) == [("Put", "a", [2]), ("Put", "a", [1, 3])]
 
 
 def test_the_source_column_is_neither_a_key_of_the_row_nor_written_from_the_row():
     a = table("a", commutes=False)._replace(key=("site", "id"))
-    (step,) = plan([(a, changed("a", {"id": 1, "site": "x"}, {"id": 1, "site": "y"}))], "site")
+    (step,) = plan([(a, changed("a", {"id": 1, "site": "x"}, {"id": 1, "site": "y"}))], CopyRule("site"))
     assert isinstance(step, Put)
     assert step.columns == ("id",)
+
+
+def test_nothing_is_folded_or_deleted_if_the_greatest_values_decide():
+    a = table("a", commutes=True)
+    steps = plan(
+        [
+            (a, changed("a", None, {"id": 1, "n": 5})),
+            (a, changed("a", {"id": 1, "n": 5}, None)),
+            (a, changed("a", None, {"id": 1, "n": 1})),
+            (a, changed("a", {"id": 1, "n": 1}, {"id": 2, "n": 2})),
+        ],
+        CopyRule(greatest=("n",)),
+    )
+    assert told(steps) == [("Put", "a", [1]), ("Put", "a", [1, 2])]
 
 
 CHANGES = st.lists(
@@ -101,7 +116,7 @@ def test_the_steps_have_the_result_of_the_changes_one_by_one(chosen: list[tuple[
         here = table(name, commutes=commutes)
         changes.append((here, changed(name, before, None if kind == "remove" else after)))
     state: dict[tuple[str, int], int] = {}
-    for step in plan(changes, None):
+    for step in plan(changes, CopyRule()):
         keys = [image.values["id"] for image in step.rows]
         assert len(set(keys)) == len(keys) or isinstance(step, Removal)
         for image in step.rows:

@@ -25,20 +25,25 @@ def at(engine: Engine) -> tuple[str, str]:
     ],
 )
 def test_an_option_names_a_client_and_its_tables(option: str, tables: dict[str, str]):
-    (found,) = copied_tables([option], "branch")
-    assert (found.client_name, found._targets, found._source_column) == ("shop", tables, "branch")
+    (found,) = copied_tables([option], "branch", None)
+    assert (found.client_name, found._copies._targets, found._rule.source_column) == ("shop", tables, "branch")
+
+
+def test_the_columns_that_decide_stand_between_commas():
+    (found,) = copied_tables(["shop:orders"], None, "version, site")
+    assert found._rule.greatest == ("version", "site")
 
 
 @pytest.mark.parametrize("option", ["shop", "shop:", "shop:,", "shop:a,", "shop:a,,b", "shop:a=", 'shop:"a', ":a=b=c"])
 def test_another_text_is_refused(option: str):
     with pytest.raises(UsageError, match=r"is no CLIENT:TABLE,\.\.\.: write both, such as shop:public\.orders"):
-        copied_tables([option], None)
+        copied_tables([option], None, None)
 
 
 def test_a_malformed_table_or_client_is_refused():
     for option in ("shop:a b", "a b:orders", ":orders"):
         with pytest.raises(UsageError):
-            copied_tables([option], None)
+            copied_tables([option], None, None)
 
 
 @pytest.mark.processes
@@ -62,6 +67,7 @@ class TestProcess:
         for options, code, sentence in (
             ((), 2, b"no listener is named: write MODULE:LISTENER, or --copy CLIENT:TABLE"),
             (("--source-column", "a"), 2, b"--source-column belongs to --copy: name the tables to copy"),
+            (("--greatest", "a"), 2, b"--greatest belongs to --copy: name the tables to copy"),
             (("--copy", "shop:orders"), 1, b"there is no table orders: create it, or correct the name"),
             (
                 ("--copy", "policy:orders", "tests.lrq.cli.worker_application:apply"), 2,
