@@ -66,17 +66,19 @@ class Offices:
             self.world.server(site, listen=[], peers={each: f"local:{each}" for each in others})
             names: dict[str, Any] = {}
             exec(PROGRAM, names)
-            self._subscribe(site, names["apply"])
+            self._subscribe(site, names["copies"])
             self.world.provide(site, names["provider"], client="orders")
 
-    def _subscribe(self, site: str, apply: Any) -> None:
-        @lrq.listener("orders")
-        def noted(session: Session, source_id: str, entries: Sequence[Any]) -> None:
-            made = [json.loads(entry.opaque_payload)["row"]["site"] for entry in entries if not entry.sync_id]
-            self.applied[site] += [(source_id, each) for each in made]
-            apply(session, source_id, entries)
+    def _subscribe(self, site: str, copies: lrq.CopiedTables) -> None:
+        plain = copies.process_updates_in_log_entry_sync
 
-        self._stack.enter_context(closing(lrq.subscribe(self.world.site(site), noted, poll_interval=0.05)))
+        def noted(session: Session, source_id: str, entries: Sequence[Any]) -> bool:
+            made = [json.loads(entry.opaque_payload)["row"]["site"] for entry in entries]
+            self.applied[site] += [(source_id, each) for each in made]
+            return plain(session, source_id, entries)
+
+        copies.process_updates_in_log_entry_sync = noted  # type: ignore[method-assign]
+        self._stack.enter_context(closing(lrq.subscribe(self.world.site(site), copies, poll_interval=0.05)))
 
     def edit(self, site: str) -> None:
         """Add an order, and change or remove some others, in one transaction; after a deadlock, up to ten times."""

@@ -96,7 +96,7 @@ def _put(
 
 
 def _compared(row: str, rule: CopyRule, texts: frozenset[str]) -> str:
-    # All sites must compare alike, whichever the collations of their databases are.
+    # All sites must compare alike, and the collations of their databases may differ.
     order = ' COLLATE "C"'
     return ", ".join(f"{row}.{_quoted(name)}{order if name in texts else ''}" for name in rule.greatest)
 
