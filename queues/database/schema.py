@@ -12,7 +12,7 @@ from queues.errors import ConfigurationError, NotInitializedError, SchemaMismatc
 from queues.names import SiteId
 
 #: The schema that this software needs: the newest revision in `alembic/versions`.
-SCHEMA: Final = "0032"
+SCHEMA: Final = "0033"
 #: The schema of the oldest lrq that can use these tables.
 OLDEST_SCHEMA: Final = "0027"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.

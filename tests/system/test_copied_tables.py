@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +149,20 @@ def kinds_of(world: World, site: str, dialect: str) -> list[Any]:
     }[dialect]
     found = world.execute(site, f"SELECT id, {values}, CAST(u AS text), twice FROM kinds ORDER BY id")
     return [(*row[:6], row[6].replace(" ", ""), *row[7:]) for row in found]
+
+
+def test_a_row_that_moves_between_sites_leaves_one_copy_and_comes_to_the_other(world: World, sink_dialect: str) -> None:
+    for site in ("paris", "tokyo", "lima"):
+        world.execute(site, "CREATE TABLE orders (id INTEGER PRIMARY KEY, branch TEXT)")
+    world.execute("paris", "SELECT lrq_follow('orders', client => 'policy', destinations_column => 'branch')")
+    world.link("paris", "tokyo", "lima")
+    with ExitStack() as stack:
+        for site in ("tokyo", "lima"):
+            copies = lrq.CopiedTables("policy", ["public.orders"])
+            stack.enter_context(closing(lrq.subscribe(world.site(site), copies, poll_interval=0.05)))
+        world.execute("paris", "INSERT INTO orders VALUES (1, 'tokyo'), (2, 'tokyo'), (3, 'lima,tokyo')")
+        world.execute("paris", "UPDATE orders SET branch = 'lima' WHERE id IN (1, 3)")
+        expected = {"tokyo": [(2, "tokyo")], "lima": [(1, "lima"), (3, "lima")]}
+        for site, rows in expected.items():
+            query = "SELECT id, branch FROM orders ORDER BY id"
+            eventually(lambda site=site, rows=rows, query=query: world.execute(site, query) == rows)
