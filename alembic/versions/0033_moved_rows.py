@@ -1,4 +1,4 @@
-"""A site that loses a row by an update gets a delete, and a site that gets the row an insert, on PostgreSQL."""
+"""A row that an update moves is deleted at one site and inserted at the other, on PostgreSQL."""
 
 from alembic import op
 

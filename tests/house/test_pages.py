@@ -46,7 +46,7 @@ PATH = re.compile(
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 TERMS = {
     "acknowledgement", "active member", "apply", "attached site", "base", "batch", "bell", "block", "bounds", "branch",
-    "client", "cut",
+    "client", "copy", "cut",
     "destination", "lane", "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing",
     "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link",
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",
