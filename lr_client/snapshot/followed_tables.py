@@ -18,7 +18,9 @@ class FollowedTables:
     """
 
     def provide_full_state_data(self, context: SnapshotContext) -> None:
-        """Transmit every row, table by table in the order of their names, then complete the snapshot.
+        """Transmit every row, table by table, then complete the snapshot.
+
+        A table comes after those to which its foreign keys refer, else the order is that of the names.
 
         Raises `SnapshotFailedError` if the client follows no table for the site, or if a query fails.
         """

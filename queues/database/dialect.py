@@ -212,7 +212,9 @@ class FollowTriggers(Protocol):
     """The tables that clients follow by triggers."""
 
     def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
-        """Return the queries of the rows for *site* that *client* follows, in the order of the tables' names.
+        """Return the queries of the rows for *site* that *client* follows.
+
+        A table comes after those to which its foreign keys refer, else the order is that of the names.
 
         Until the end of the transaction, all values have the same texts as in the entries. None for a database that
         has no `lrq_follow`.

@@ -1,6 +1,7 @@
 """The tables that clients follow by `lrq_follow`, and their rows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 
@@ -14,6 +15,28 @@ class FollowedTable(NamedTuple):
     client: str
     destinations: tuple[str, ...]
     origin: str
+
+
+def parents_first(tables: Sequence[str], references: Iterable[tuple[str, str]]) -> list[str]:
+    """Return *tables* with each parent before its children, else in their own order. Pure.
+
+    *references* are pairs of a child and its parent. Tables that refer to each other in a circle keep their order.
+    """
+    place = {table: number for number, table in enumerate(tables)}
+    parents: dict[str, set[str]] = {table: set() for table in tables}
+    for child, parent in references:
+        if child in place and parent in place and child != parent:
+            parents[child].add(parent)
+    sorter = TopologicalSorter(parents)
+    try:
+        sorter.prepare()
+    except CycleError:
+        return list(tables)
+    found: list[str] = []
+    while ready := sorter.get_ready():
+        found += sorted(ready, key=place.__getitem__)
+        sorter.done(*ready)
+    return found
 
 
 class FollowedRows(NamedTuple):

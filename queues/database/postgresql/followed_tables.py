@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Text, TextClause, bindparam, func, select, text, true
 
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows, FollowedTable
+from queues.database.followed_rows import FollowedRows, FollowedTable, parents_first
 
 
 class PostgresqlFollowTriggers:
@@ -14,9 +14,10 @@ class PostgresqlFollowTriggers:
 
     def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
         """Read the triggers of the tables, and give the transaction their settings."""
-        tables = [table for table in _followed(connection) if table.client == client and table.is_for(site)]
+        tables = {table.name: table for table in _followed(connection) if table.client == client and table.is_for(site)}
+        names = parents_first(list(tables), [(child, parent) for child, parent in connection.execute(_REFERENCES)])
         connection.execute(_SAME_TEXTS).close()
-        return [table.rows(connection, site) for table in tables]
+        return [tables[name].rows(connection, site) for name in names]
 
     def followed_tables(self, connection: Connection) -> list[FollowedTable]:
         """Read the triggers of the tables."""
@@ -90,6 +91,11 @@ _TRIGGERS: Final = text(
     "JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE t.tgfoid = to_regprocedure('lrq_follow_row()') AND t.tgparentid = 0 AND t.tgenabled <> 'D' "
     'ORDER BY n.nspname, c.relname COLLATE "C"'
+)
+_REFERENCES: Final = text(
+    "SELECT format('%I.%I', n.nspname, c.relname), format('%I.%I', m.nspname, p.relname) FROM pg_constraint f "
+    "JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "JOIN pg_class p ON p.oid = f.confrelid JOIN pg_namespace m ON m.oid = p.relnamespace WHERE f.contype = 'f'"
 )
 # The column holds text with commas, or text[]: as the trigger reads it.
 _NAMES_SITE: Final = (

@@ -89,6 +89,19 @@ def test_each_followed_table_is_read_and_rows_of_before_too(site: Engine):
     assert rows(provided(site)) == [('''public."A:'x"''', {"id": 2}), ("public.b", {"id": 1})]
 
 
+def test_parents_come_before_their_children(site: Engine):
+    run(
+        site,
+        "CREATE TABLE c (id int PRIMARY KEY, self int REFERENCES c)", "INSERT INTO c VALUES (1, 1)",
+        "CREATE TABLE b (id int PRIMARY KEY REFERENCES c)", "INSERT INTO b VALUES (1)",
+        "CREATE TABLE a (id int REFERENCES b)", "INSERT INTO a VALUES (1)",
+        "CREATE TABLE d (id int)", "INSERT INTO d VALUES (1)",
+        *(f"SELECT lrq_follow('{name}', client => 'policy', destinations => ARRAY['tokyo'])" for name in "abcd"),
+    )  # fmt: skip
+    order = [table for table, _ in rows(provided(site))]
+    assert order == ["public.c", "public.d", "public.b", "public.a"]
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
