@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lr_client.subscriber.subscription import Subscription, subscribe
     from lr_client.subscriber.wait_applied import wait_applied
     from lr_client.tables.copied_tables import CopiedTables
+    from lr_client.tables.following import follow_table, unfollow_table
     from lr_client.token_position import position_of
     from queues.positions import Position, PositionToken
     from queues.replica_groups import ActiveMember
@@ -70,6 +71,7 @@ _HOMES: Final = {
     "cancel_replay": "lr_client.replays",
     "cancel_resend": "lr_client.resends",
     "continue_resend": "lr_client.resends",
+    "follow_table": "lr_client.tables.following",
     "listener": "lr_client.subscriber.function_listener",
     "position_of": "lr_client.token_position",
     "replay_orders": "lr_client.replays",
@@ -79,6 +81,7 @@ _HOMES: Final = {
     "resend_orders": "lr_client.resends",
     "status": "lr_client.site_status",
     "subscribe": "lr_client.subscriber.subscription",
+    "unfollow_table": "lr_client.tables.following",
     "wait_applied": "lr_client.subscriber.wait_applied",
     "wait_replay": "lr_client.replays",
     "watch_status": "lr_client.site_status",
@@ -118,6 +121,7 @@ __all__ = [
     "cancel_replay",
     "cancel_resend",
     "continue_resend",
+    "follow_table",
     "listener",
     "position_of",
     "replay_orders",
@@ -127,6 +131,7 @@ __all__ = [
     "resend_orders",
     "status",
     "subscribe",
+    "unfollow_table",
     "wait_applied",
     "wait_replay",
     "watch_status",

@@ -594,6 +594,12 @@ def _sqlite() -> None:
 
 
 def _drop_sqlite() -> None:
+    if not op.get_context().as_sql:
+        # Without the view they would fail each change of the followed tables.
+        wanted = r"type = 'trigger' AND name LIKE 'lrq\_follow\_%' ESCAPE '\'"
+        for name in op.get_bind().exec_driver_sql(f"SELECT name FROM sqlite_master WHERE {wanted}").scalars().all():  # noqa: S608
+            quoted = name.replace('"', '""')
+            op.execute(f'DROP TRIGGER "{quoted}"'.replace(":", "\\:"))
     for view in ("lrq_transmit", "lrq_transmitted", "lrq_name_rules"):
         op.execute(f"DROP VIEW {view}")
     for table in ("lrq_sql_written", "lrq_sql_sets"):

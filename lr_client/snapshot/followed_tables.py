@@ -1,4 +1,4 @@
-"""A snapshot provider for the tables that a client follows by `lrq_follow`, on PostgreSQL."""
+"""A snapshot provider for the tables that a client follows."""
 
 from lr_client.snapshot.context import SnapshotContext
 from lr_client.snapshot.sql_provider import transmit_queries
@@ -27,10 +27,8 @@ class FollowedTables:
         site, client = context.destination, context.attempt.claimed.client
         with context.snapshot.connect() as connection:
             found = dialects.of(connection).followed_rows(connection, client, site)
-            if found is None:
-                raise SnapshotFailedError("only PostgreSQL has followed tables: write a provider of your own")
             if not found:
-                words = f"client {client} follows no table for {site}: call lrq_follow with that site"
+                words = f"client {client} follows no table for {site}: run lrq follow with that site"
                 raise SnapshotFailedError(words)
             queries = [SqlQuery(each.query, _payload, parameters=each.parameters) for each in found]
             transmit_queries(context, connection, queries)

@@ -15,6 +15,7 @@ from lrq.cli.commands import (
     doctor,
     drain,
     fence,
+    follow,
     grant,
     init,
     link,
@@ -54,7 +55,14 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
     },
     "Run": {"serve": serve.serve, "work": work.work, "provide": provide.provide, "console": console.console},
     "Watch": {"status": status.status, "top": top.top, "browse": browse.browse},
-    "Send": {"send": send.send, "produce": produce.produce, "snapshot": snapshot.app, "drain": drain.drain},
+    "Send": {
+        "send": send.send,
+        "produce": produce.produce,
+        "follow": follow.follow,
+        "unfollow": follow.unfollow,
+        "snapshot": snapshot.app,
+        "drain": drain.drain,
+    },
     "Act on queues and links": {
         "park": park.app,
         "replay": replay.app,

@@ -211,24 +211,42 @@ class Standbys(Protocol):
 class FollowTriggers(Protocol):
     """The tables that clients follow by triggers."""
 
-    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
+    def follow(
+        self,
+        connection: Connection,
+        table: str,
+        client: str,
+        sites: Sequence[str],
+        sites_column: str | None,
+        origin: str,
+    ) -> None:
+        """Let *client* send the changes of *table*, to *sites* or to those that a column names.
+
+        Raises `UsageError` for a table or a column that cannot be followed so.
+        """
+        ...
+
+    def unfollow(self, connection: Connection, table: str, client: str) -> None:
+        """End the triggers of *table*; raise `UsageError` if *client* does not follow the table."""
+        ...
+
+    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows]:
         """Return the queries of the rows for *site* that *client* follows.
 
         A table comes after those to which its foreign keys refer, else the order is that of the names.
 
-        Until the end of the transaction, all values have the same texts as in the entries. None for a database that
-        has no `lrq_follow`.
+        Until the end of the transaction, all values have the same texts as in the entries.
         """
         ...
 
     def followed_tables(self, connection: Connection) -> list[FollowedTable]:
-        """Return the tables that clients follow, in the order of their names; none without `lrq_follow`."""
+        """Return the tables that clients follow, in the order of their names."""
         ...
 
     def naming_origin(self, site: str) -> Sequence[Statement]:
         """Return statements that name *site* as the origin of all changes until the end of the transaction.
 
-        The triggers read it for the parameter `origin` of `lrq_follow`. Empty for a database that has no `lrq_follow`.
+        The triggers read it for the parameter `origin` of `lrq_follow`. Empty for a database without such settings.
         """
         ...
 

@@ -30,12 +30,12 @@ from queues.clock import now_us
 from queues.database import sqlite_statements, tables
 from queues.database.borrowed import engine_over
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows, FollowedTable
 from queues.database.grantees import Grantee
 from queues.database.left_out import require_stored
 from queues.database.lock_waits import LockWait
 from queues.database.sqlite_copied_tables import SqliteCopiedTables
 from queues.database.sqlite_cuts import SqliteCuts
+from queues.database.sqlite_followed_tables import SqliteFollowTriggers
 from queues.database.sqlite_locks import (
     BEGIN_IMMEDIATE,
     TAKE_WRITE_LOCK,
@@ -59,8 +59,8 @@ _ALTERING: Final = text(
 ).bindparams(bindparam("names", expanding=True))
 
 
-class SqliteDialect(SqliteCuts, SqliteCopiedTables):
-    """See `queues.database.dialect.Dialect`; the cuts and the copies of tables are in the base classes."""
+class SqliteDialect(SqliteCuts, SqliteFollowTriggers, SqliteCopiedTables):
+    """See `queues.database.dialect.Dialect`; the base classes have cuts, and tables that are followed or copied."""
 
     # --- statements
 
@@ -282,18 +282,6 @@ class SqliteDialect(SqliteCuts, SqliteCopiedTables):
         return "file"
 
     standby_setting: Final[ColumnElement[str]] = literal_column("''", Text())
-
-    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:  # noqa: ARG002
-        """Return None: SQLite has no `lrq_follow`."""
-        return None
-
-    def followed_tables(self, connection: Connection) -> list[FollowedTable]:  # noqa: ARG002
-        """Return none: SQLite has no `lrq_follow`."""
-        return []
-
-    def naming_origin(self, site: str) -> Sequence[Statement]:  # noqa: ARG002
-        """Return nothing: SQLite has no `lrq_follow`."""
-        return ()
 
     def standbys(self, connection: Connection) -> StandbyFacts | None:  # noqa: ARG002
         """Return None: a file has no standby servers."""

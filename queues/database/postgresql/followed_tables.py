@@ -1,18 +1,36 @@
 """The tables that clients follow by the triggers of `lrq_follow`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Text, TextClause, bindparam, func, select, text, true
+from sqlalchemy import Connection, Text, TextClause, bindparam, exc, func, select, text, true
 
 from queues.database.dialect import Statement
 from queues.database.followed_rows import FollowedRows, FollowedTable, parents_first
+from queues.errors import UsageError, first_line
 
 
 class PostgresqlFollowTriggers:
     """See `queues.database.dialect.FollowTriggers`."""
 
-    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows] | None:
+    def follow(
+        self,
+        connection: Connection,
+        table: str,
+        client: str,
+        sites: Sequence[str],
+        sites_column: str | None,
+        origin: str,
+    ) -> None:
+        """Call `lrq_follow`."""
+        named = {"sites": list(sites) or None, "sites_column": sites_column, "origin": origin}
+        _call(connection, _FOLLOW, {"table": table, "client": client, **named})
+
+    def unfollow(self, connection: Connection, table: str, client: str) -> None:
+        """Call `lrq_unfollow`."""
+        _call(connection, _UNFOLLOW, {"table": table, "client": client})
+
+    def followed_rows(self, connection: Connection, client: str, site: str) -> list[FollowedRows]:
         """Read the triggers of the tables, and give the transaction their settings."""
         tables = {table.name: table for table in _followed(connection) if table.client == client and table.is_for(site)}
         names = parents_first(list(tables), [(child, parent) for child, parent in connection.execute(_REFERENCES)])
@@ -69,6 +87,16 @@ def _followed(connection: Connection) -> Iterator[_Followed]:
         yield _Followed(name, is_partitioned, client, kind, destinations, followed_as, others[0] or "any")
 
 
+def _call(connection: Connection, statement: TextClause, values: Mapping[str, object]) -> None:
+    try:
+        connection.execute(statement, values).close()
+    except exc.DBAPIError as error:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        if state.startswith("LR") or state in _NO_TABLE:
+            raise UsageError(first_line(error.orig)) from error
+        raise
+
+
 def _quoted(connection: Connection, quote: TextClause, words: str) -> str:
     return str(connection.execute(quote, {"words": words}).scalar_one())
 
@@ -77,6 +105,13 @@ def _escaped(sql: str) -> str:
     return sql.replace(":", "\\:")
 
 
+_FOLLOW: Final = text(
+    "SELECT lrq_follow(CAST(:table AS regclass), CAST(:client AS text), CAST(:sites AS text[]), "
+    "CAST(:sites_column AS text), CAST(:origin AS text))"
+)
+_UNFOLLOW: Final = text("SELECT lrq_unfollow(CAST(:table AS regclass), CAST(:client AS text))")
+#: PostgreSQL's codes for a table and a schema that do not exist.
+_NO_TABLE: Final = ("42P01", "3F000")
 _NAME_ORIGIN: Final = select(func.set_config("lrq.origin", bindparam("origin", type_=Text), true()))
 _BY_COLUMN: Final = "column"
 _TEXT: Final = text("SELECT quote_literal(:words)")

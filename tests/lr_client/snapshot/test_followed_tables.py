@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 import lrq
 from lr_client.snapshot.followed_tables import FollowedTables
@@ -154,11 +154,33 @@ def test_a_client_that_follows_nothing_for_the_site_gets_no_empty_snapshot(site:
         "CREATE TABLE orders (id int)",
         "SELECT lrq_follow('orders', client => 'policy', destinations => ARRAY['lima'])",
     )
-    assert refusal(site, FollowedTables()) == "client policy follows no table for tokyo: call lrq_follow with that site"
+    assert refusal(site, FollowedTables()) == "client policy follows no table for tokyo: run lrq follow with that site"
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-def test_sqlite_is_refused_in_one_sentence(site: Engine):
-    with site.begin() as connection:
-        connection.execute(text("CREATE TABLE orders (id INTEGER)"))
-    assert refusal(site, FollowedTables()) == "only PostgreSQL has followed tables: write a provider of your own"
+class TestSqlite:
+    def test_each_followed_table_is_read_parents_first(self, site: Engine):
+        with site.begin() as connection:
+            for statement in (
+                "CREATE TABLE orders (id INTEGER PRIMARY KEY, name TEXT)",
+                "INSERT INTO orders VALUES (1, ':a %')",
+                "CREATE TABLE items (id INTEGER REFERENCES orders, branch TEXT)",
+                "INSERT INTO items VALUES (1, 'lima, tokyo'), (2, 'lima'), (3, NULL)",
+            ):
+                connection.exec_driver_sql(statement)
+            lrq.follow_table(connection, "orders", client="policy", destinations=["tokyo"])
+            lrq.follow_table(connection, "items", client="policy", destinations_column="branch")
+        assert rows(provided(site)) == [
+            ("orders", {"id": 1, "name": ":a %"}), ("items", {"id": 1, "branch": "lima, tokyo"}),
+        ]  # fmt: skip
+
+    def test_changed_columns_fail_the_snapshot(self, site: Engine):
+        with site.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE orders (id INTEGER)")
+            lrq.follow_table(connection, "orders", client="policy", destinations=["tokyo"])
+            connection.exec_driver_sql("ALTER TABLE orders ADD COLUMN name TEXT")
+        assert refusal(site, FollowedTables()) == "the columns of orders have changed: run lrq follow again"
+
+    def test_no_followed_table_gives_no_empty_snapshot(self, site: Engine):
+        sentence = "client policy follows no table for tokyo: run lrq follow with that site"
+        assert refusal(site, FollowedTables()) == sentence
