@@ -17,7 +17,7 @@ _ROWS: Final = {"insert": ("NEW", None), "update": ("NEW", "OLD"), "delete": (No
 _GROUP: Final = 20
 
 
-class Follow(NamedTuple):
+class TriggerArguments(NamedTuple):
     """A followed table: the arguments of `lrq follow`, and the columns and statement of the table at that time.
 
     Either `sites` or `sites_column` names the destinations.
@@ -106,13 +106,13 @@ class Follow(NamedTuple):
         return _joined([part for name, value in zip(first, values, strict=True) for part in (literal(name), value)])
 
 
-def arguments(statement: str) -> Follow | None:
-    """Return the arguments in the statement of a trigger; None if it is none of `Follow`."""
+def arguments(statement: str) -> TriggerArguments | None:
+    """Return the arguments in the statement of a trigger; None if it is none of `TriggerArguments`."""
     found = _ARGUMENTS.search(statement)
     if found is None:
         return None
     given = json.loads(found[1])
-    return Follow(**{**given, "sites": tuple(given["sites"]), "columns": tuple(given["columns"])})
+    return TriggerArguments(**{**given, "sites": tuple(given["sites"]), "columns": tuple(given["columns"])})
 
 
 def quoted(name: str) -> str:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 
 from queues.database.dialect import Statement
 from queues.database.followed_rows import FollowedRows, FollowedTable, parents_first
-from queues.database.sqlite_follow import Follow, arguments, literal, quoted
+from queues.database.sqlite_follow import TriggerArguments, arguments, literal, quoted
 from queues.errors import ConfigurationError, UnknownDestinationError, UsageError
 from queues.table_names import last_part
 
@@ -33,7 +33,7 @@ class SqliteFollowTriggers:
         columns = connection.execute(_COLUMNS, {"name": own}).scalars().all()
         if sites_column is not None and sites_column not in columns:
             raise UsageError(f"{own} has no column {sites_column}: name a column with site ids")
-        wanted = Follow(own, client, tuple(sites), sites_column, tuple(columns), created_by)
+        wanted = TriggerArguments(own, client, tuple(sites), sites_column, tuple(columns), created_by)
         _drop(connection, own, client)
         for statement in wanted.triggers():
             connection.exec_driver_sql(statement).close()
@@ -77,7 +77,7 @@ def _existing(connection: Connection, table: str) -> tuple[str, str]:
     return found.name, found.sql
 
 
-def _followed(connection: Connection) -> Iterator[Follow]:
+def _followed(connection: Connection) -> Iterator[TriggerArguments]:
     for name, table, statement in connection.execute(_TRIGGERS).all():
         found = arguments(statement)
         if found is not None and name == found.trigger("insert"):
@@ -93,7 +93,7 @@ def _drop(connection: Connection, table: str, client: str) -> bool:
     return bool(names)
 
 
-def _rows(connection: Connection, followed: Follow, site: str) -> FollowedRows:
+def _rows(connection: Connection, followed: TriggerArguments, site: str) -> FollowedRows:
     _, created_by = _existing(connection, followed.table)
     if created_by != followed.created_by:
         raise ConfigurationError(f"the columns of {followed.table} have changed: run lrq follow again")

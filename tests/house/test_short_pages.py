@@ -25,9 +25,12 @@ from lr_client import (
 from lr_server import Settings
 from lrq.cli.main import app
 from lrq.testing import transmitted
+from queues.database import dialects
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.conftest import NewSite
 from tests.house.page_blocks import take
+from tests.house.typed_lines import words_of
+from tests.lrq.cli.command import Command
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
@@ -39,6 +42,7 @@ CONSOLE = take(__name__, "docs/console.md", "python")
 SQL = take(__name__, "docs/sql.md", "sql")
 #: The payload of an entry of a followed table.
 (FOLLOWED,) = take(__name__, "docs/sql.md", "json")
+(FOLLOWING,) = take(__name__, "docs/sql.md", "sh")
 #: The provider of the rows of followed tables.
 PROVIDER, LISTENER = take(__name__, "docs/sql.md", "python")
 SQLITE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -182,6 +186,17 @@ def test_the_statements_for_postgresql_run(site: Engine):
         connection.exec_driver_sql("CREATE TABLE outgoing (id integer PRIMARY KEY, payload bytea, destinations text[])")
         connection.exec_driver_sql("CREATE TABLE orders (id integer PRIMARY KEY, branch text)")
     assert run(site, [block for block in SQL if "INTO lrq_transmit" not in block]) >= 9
+
+
+@POSTGRESQL
+def test_the_commands_follow_a_table(site: Engine, capsys: pytest.CaptureFixture[str]):
+    with site.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE orders (id integer PRIMARY KEY, branch text)")
+    database = site.url.render_as_string(hide_password=False)
+    done = [Command(capsys)(*words_of(line), "--database", database) for line in FOLLOWING.splitlines()]
+    assert [each.code for each in done] == [0, 0, 0]
+    with site.connect() as connection:
+        assert [each.client for each in dialects.of(connection).followed_tables(connection)] == ["audit"]
 
 
 @POSTGRESQL

@@ -46,11 +46,16 @@ def sink_dialect(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def world(new_site: NewSite, sink_dialect: str, tmp_path: Path) -> Iterator[World]:
-    """Give a world whose source is on PostgreSQL."""
+def source_dialect() -> str:
+    return "postgresql"
+
+
+@pytest.fixture
+def world(new_site: NewSite, source_dialect: str, sink_dialect: str, tmp_path: Path) -> Iterator[World]:
+    """Give a world whose source `paris` and whose other sites have their own dialects."""
 
     def create(name: str) -> Engine:
-        if name == "paris" or sink_dialect == "postgresql":
+        if (source_dialect if name == "paris" else sink_dialect) == "postgresql":
             return new_site(name)
         engine = queues.create_engine(f"sqlite:///{tmp_path / name}.db")
         queues.initialize(engine, site_id=name)
@@ -166,3 +171,47 @@ def test_a_row_that_moves_between_sites_leaves_one_copy_and_comes_to_the_other(w
         for site, rows in expected.items():
             query = "SELECT id, branch FROM orders ORDER BY id"
             eventually(lambda site=site, rows=rows, query=query: world.execute(site, query) == rows)
+
+
+@pytest.mark.parametrize("source_dialect", ["sqlite"])
+def test_copies_equal_a_table_of_sqlite_after_a_snapshot_under_constant_writing(
+    world: World, chance: random.Random, source_dialect: str, sink_dialect: str
+) -> None:
+    completed: list[str] = []
+
+    class Copies(lrq.CopiedTables):
+        def on_snapshot_sync_complete(self, session: Session, source_id: str) -> None:
+            completed.append(source_id)
+
+    for statement in CREATE:
+        for site in ("paris", "tokyo"):
+            world.execute(site, statement)
+    world.execute("paris", "INSERT INTO orders VALUES (1, 'old', 1), (2, 'old', 1)")
+    with world.site("paris").begin() as connection:
+        for table in ("orders", "items"):
+            lrq.follow_table(connection, table, client="policy", destinations=["tokyo"])
+    world.link("paris", "tokyo", initial_sync="snapshot")
+    world.provide("paris", lrq.FollowedTables())
+    with closing(lrq.subscribe(world.site("tokyo"), Copies("policy", ["orders", "items"]), poll_interval=0.05)):
+        world.request_snapshots("paris", "tokyo")
+        for number in range(300):
+            with world.site("paris").begin() as connection:
+                for statement in chance.sample(SQLITE_CHANGES, chance.randint(1, 4)):
+                    connection.execute(text(statement), {"id": chance.randint(1, 40), "name": f"né {number}"})
+        eventually(lambda: completed, timeout=60)
+        for name in ("orders", "items"):
+            query = f"SELECT * FROM {name} ORDER BY 1, 2"
+            expected = world.execute("paris", query)
+            assert len(expected) > 5
+            eventually(lambda query=query, expected=expected: world.execute("tokyo", query) == expected, timeout=60)
+
+
+SQLITE_CHANGES = (
+    "INSERT INTO orders VALUES (:id, :name, 1) ON CONFLICT (id) DO UPDATE SET version = orders.version + 1",
+    "INSERT OR REPLACE INTO orders VALUES (:id, :name, 7)",
+    "UPDATE orders SET name = name || '\\', version = version + 1 WHERE id BETWEEN :id AND :id + 5",
+    "INSERT INTO items VALUES (:id, 1, :name), (:id, 2, NULL) ON CONFLICT DO NOTHING",
+    "UPDATE items SET line = line + 10 WHERE order_id = :id",
+    "DELETE FROM items WHERE order_id = :id AND line > 20",
+    "DELETE FROM orders WHERE id = :id",
+)
