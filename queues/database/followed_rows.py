@@ -8,13 +8,15 @@ from typing import NamedTuple
 class FollowedTable(NamedTuple):
     """A followed table, with the client and the other arguments of `lrq_follow`.
 
-    `destinations` is empty if a column of each row names them.
+    `destinations` is empty if a column of each row names them. `has_changed`: the triggers refuse each change of a row,
+    because the table has another name or other columns since then; never on PostgreSQL.
     """
 
     table: str
     client: str
     destinations: tuple[str, ...]
     origin: str
+    has_changed: bool = False
 
 
 def parents_first(tables: Sequence[str], references: Iterable[tuple[str, str]]) -> list[str]:

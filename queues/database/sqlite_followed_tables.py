@@ -57,7 +57,10 @@ class SqliteFollowTriggers:
 
     def followed_tables(self, connection: Connection) -> list[FollowedTable]:
         """Read the triggers of the tables."""
-        return [FollowedTable(each.table, each.client, each.sites, "any") for each in _followed(connection)]
+        return [
+            FollowedTable(each.table, each.client, each.sites, "any", has_changed=_has_changed(connection, each))
+            for each in _followed(connection)
+        ]
 
     def naming_origin(self, site: str) -> Sequence[Statement]:  # noqa: ARG002
         """Return nothing: a transaction of SQLite has no settings."""
@@ -93,9 +96,13 @@ def _drop(connection: Connection, table: str, client: str) -> bool:
     return bool(names)
 
 
-def _rows(connection: Connection, followed: TriggerArguments, site: str) -> FollowedRows:
+def _has_changed(connection: Connection, followed: TriggerArguments) -> bool:
     _, created_by = _existing(connection, followed.table)
-    if created_by != followed.created_by:
+    return created_by != followed.created_by
+
+
+def _rows(connection: Connection, followed: TriggerArguments, site: str) -> FollowedRows:
+    if _has_changed(connection, followed):
         raise ConfigurationError(f"the columns of {followed.table} have changed: run lrq follow again")
     query = f"SELECT {followed.entry('t')} AS entry FROM {quoted(followed.table)} AS t"  # noqa: S608 - quoted names
     if followed.sites_column is None:

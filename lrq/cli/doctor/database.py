@@ -94,7 +94,7 @@ def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
     yield from guarded("tables", lambda: _whole(engine))
     if not urls.is_sqlite(place.url):
         yield from guarded("rights", lambda: _rights(engine))
-        yield from guarded("followed tables", lambda: followed.look(engine))
+    yield from guarded("followed tables", lambda: followed.look(engine))
     yield from guarded("server", lambda: [_server(engine)])
 
 

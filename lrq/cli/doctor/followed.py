@@ -5,7 +5,7 @@ from typing import Final
 
 from sqlalchemy import Engine
 
-from lrq.cli.doctor.findings import Finding, ok, warning
+from lrq.cli.doctor.findings import Finding, ok, problem, warning
 from lrq.cli.words import plural
 from queues.database import dialects
 from queues.database.followed_rows import FollowedTable
@@ -13,7 +13,7 @@ from queues.database.transactions import reading
 from queues.receive.registry import ReceiveQueue, every_registered
 
 _CHECK: Final = "followed tables"
-_CURE: Final = "call lrq_follow again with origin => 'other' or 'none', unless the listener writes other tables"
+_CURE: Final = "run `lrq follow` again with --origin other (PostgreSQL), or let the listener write other tables"
 
 
 def look(engine: Engine) -> Iterator[Finding]:
@@ -26,8 +26,16 @@ def look(engine: Engine) -> Iterator[Finding]:
 
 
 def judge(tables: Collection[FollowedTable], received: Iterable[ReceiveQueue]) -> Iterator[Finding]:
-    """Yield a warning for each table whose rows may travel back to a site; else one finding. Pure."""
+    """Yield a finding for each table that has changed, or whose rows may travel back to a site; else one. Pure."""
     queues = list(received)
+    changed = [table for table in tables if table.has_changed]
+    for table in changed:
+        yield problem(
+            _CHECK,
+            f"the columns of {table.table} have changed since client {table.client} follows it, "
+            "so each change of a row fails",
+            "run `lrq follow` again",
+        )
     found = [(table, sources) for table in tables if (sources := _sources(table, queues))]
     for table, sources in found:
         yield warning(
@@ -36,7 +44,7 @@ def judge(tables: Collection[FollowedTable], received: Iterable[ReceiveQueue]) -
             "listener writes to the table are sent back",
             _CURE,
         )
-    if not found:
+    if not found and not changed:
         yield ok(_CHECK, f"{plural(len({table.table for table in tables}), 'table is', 'tables are')} followed")
 
 

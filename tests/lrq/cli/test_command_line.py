@@ -25,6 +25,7 @@ ON_A_DATABASE = [
     ["work", "app:apply", "--await-tables", "0"],
     ["provide", "app:airports", "--client", "policy", "--await-tables", "0"], ["status"], ["top", "--once"],
     ["browse"], ["send", "--to", "tokyo", "--client", "policy", "--await-tables", "0", "x"], ["drain"], ["trim"],
+    ["follow", "orders", "--client", "shop", "--to", "lima"], ["unfollow", "orders", "--client", "shop"],
     ["snapshot", "request", "tokyo"], ["snapshot", "list"], ["snapshot", "watch", "1"],
     ["snapshot", "cancel", "--all"], ["link", "forget", "tokyo"], ["resend", "list"],
     ["peer", "list"], ["peer", "add", "tokyo", "tcp://10.0.0.2:7400"], ["peer", "remove", "tokyo"],
@@ -50,8 +51,8 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
     assert " ".join(listed) == (
-        "init doctor peer grant tls uninstall serve work provide console status top browse send produce snapshot drain "
-        "park replay resend link subscribe trim fence replica ring demo"
+        "init doctor peer grant tls uninstall serve work provide console status top browse send produce follow "
+        "unfollow snapshot drain park replay resend link subscribe trim fence replica ring demo"
     )
 
 

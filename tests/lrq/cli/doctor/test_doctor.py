@@ -14,6 +14,7 @@ from sqlalchemy import Engine, text
 
 import queues
 from discovery.status import read_status
+from lr_client.tables.following import follow_table
 from lr_server import LogReplicationServer, Settings
 from lrq.cli.doctor import peers
 from lrq.cli.doctor.findings import Finding, Severity
@@ -324,6 +325,18 @@ def test_a_limit_on_resting_connections_is_told(lrq: Command, site: Engine) -> N
     url = site.url.update_query_dict({"options": "-c idle_session_timeout=90s"}).render_as_string(hide_password=False)
     found = Examined(lrq, "--database", url, "--site", "paris")
     assert "rests for 1m 30s (idle_session_timeout)" in found.worst("postgresql")["sentence"]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_followed_table_with_other_columns_is_told(lrq: Command, site: Engine) -> None:
+    with site.begin() as connection:
+        connection.execute(text("CREATE TABLE orders (id INTEGER)"))
+        follow_table(connection, "orders", client="shop", destinations=["tokyo"])
+        connection.execute(text("ALTER TABLE orders ADD COLUMN name TEXT"))
+    found = Examined(lrq, "--database", url_of(site), "--site", "paris").worst("followed tables")
+    assert (found["level"], found["sentence"]) == (
+        "problem", "the columns of orders have changed since client shop follows it, so each change of a row fails",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
