@@ -9,7 +9,7 @@ class FollowedTable(NamedTuple):
     """A followed table, with the client and the other arguments of `lrq_follow`.
 
     `destinations` is empty if a column of each row names them. With `has_changed`, the table has another name or other
-    columns since then, and the triggers refuse each change of a row. PostgreSQL's triggers never do.
+    columns since then. The triggers then refuse each change of a row. PostgreSQL's triggers never do.
     """
 
     table: str

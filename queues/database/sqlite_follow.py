@@ -5,7 +5,8 @@ Each trigger begins with a comment: the arguments as JSON.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import count
 from typing import Final, NamedTuple
 
 #: Names that SQL takes without quotes.
@@ -30,13 +31,12 @@ class TriggerArguments(NamedTuple):
     columns: tuple[str, ...]
     created_by: str
 
-    def trigger(self, operation: str) -> str:
-        """Return the name of the trigger of an operation."""
-        return f"lrq_follow_{self.client}_{self.table}_{operation}"
-
-    def triggers(self) -> list[str]:
-        """Return the statements that create the triggers."""
-        return [self._trigger(operation, *rows) for operation, rows in _ROWS.items()]
+    def triggers(self, taken: Collection[str]) -> list[str]:
+        """Return the statements that create the triggers, whose names are none of *taken*, in lower case."""
+        # A table that has another name now may have a trigger with this one.
+        names = (f"lrq_follow_{self.client}_{self.table}{'_' * number}" for number in count())
+        begin = next(name for name in names if f"{name}_insert".lower() not in taken)
+        return [self._trigger(f"{begin}_{operation}", operation, *rows) for operation, rows in _ROWS.items()]
 
     def entry(self, row: str) -> str:
         """Return the expression of the JSON of an insert of *row*, an alias of the table."""
@@ -52,11 +52,11 @@ class TriggerArguments(NamedTuple):
             " AND trim(j.value) <> (SELECT site_id FROM lrq_site)"
         )
 
-    def _trigger(self, operation: str, new: str | None, old: str | None) -> str:
+    def _trigger(self, name: str, operation: str, new: str | None, old: str | None) -> str:
         steps = [self._columns_are_known(), *self._steps(operation, new, old)]
         body = "\n".join(f"  {step};" for step in steps)
         event = f"AFTER {operation.upper()} ON {quoted(self.table)}"
-        begin = f"CREATE TRIGGER {quoted(self.trigger(operation))} {event} BEGIN"
+        begin = f"CREATE TRIGGER {quoted(name)} {event} BEGIN"
         return f"{begin}\n  /* lrq {self._arguments()} */\n{body}\nEND"
 
     def _arguments(self) -> str:

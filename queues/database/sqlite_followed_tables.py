@@ -29,18 +29,19 @@ class SqliteFollowTriggers:
             raise UsageError(f"origin is {origin!r}, and SQLite knows no origin of a row: leave it out")
         if connection.execute(_OWN_SITE).scalar() in sites:
             raise UnknownDestinationError("a destination is this site itself: name other sites")
-        own, created_by = _existing(connection, table)
+        own, created_by = _existing(connection, last_part(table))
         columns = connection.execute(_COLUMNS, {"name": own}).scalars().all()
         if sites_column is not None and sites_column not in columns:
             raise UsageError(f"{own} has no column {sites_column}: name a column with site ids")
         wanted = TriggerArguments(own, client, tuple(sites), sites_column, tuple(columns), created_by)
         _drop(connection, own, client)
-        for statement in wanted.triggers():
+        taken = {row.name.lower() for row in connection.execute(_TRIGGERS)}
+        for statement in wanted.triggers(taken):
             connection.exec_driver_sql(statement).close()
 
     def unfollow(self, connection: Connection, table: str, client: str) -> None:
         """Drop the triggers."""
-        own, _ = _existing(connection, table)
+        own, _ = _existing(connection, last_part(table))
         if not _drop(connection, own, client):
             raise UsageError(f"client {client} does not follow {own}: correct the client or the table")
 
@@ -67,9 +68,8 @@ class SqliteFollowTriggers:
         return ()
 
 
-def _existing(connection: Connection, table: str) -> tuple[str, str]:
+def _existing(connection: Connection, name: str) -> tuple[str, str]:
     """Return the name and the statement of a table that can be followed."""
-    name = last_part(table)
     found = connection.execute(_TABLE, {"name": name}).first()
     if found is None:
         raise UsageError(f"there is no table {name}: name the table that the client follows")
@@ -83,7 +83,7 @@ def _existing(connection: Connection, table: str) -> tuple[str, str]:
 def _followed(connection: Connection) -> Iterator[TriggerArguments]:
     for name, table, statement in connection.execute(_TRIGGERS).all():
         found = arguments(statement)
-        if found is not None and name == found.trigger("insert"):
+        if found is not None and name.endswith("_insert"):
             # The table may have been renamed since.
             yield found._replace(table=table)
 

@@ -166,6 +166,16 @@ def test_changed_columns_are_refused_until_the_table_is_followed_again(
     assert [each["row"]["id"] for each in changes(reader)] == [1, 3]
 
 
+def test_a_new_table_with_the_former_name_of_a_followed_one(site: Engine, run: Run, reader: Reader) -> None:
+    run("CREATE TABLE orders (id INTEGER)")
+    follow(site, "orders")
+    run("ALTER TABLE orders RENAME TO sales", "CREATE TABLE Orders (id INTEGER)")
+    for table in ("ORDERS", "sales"):
+        follow(site, table)
+    run("INSERT INTO sales VALUES (1)", "INSERT INTO orders VALUES (2)")
+    assert [(each["table"], each["row"]["id"]) for each in changes(reader)] == [("sales", 1), ('"Orders"', 2)]
+
+
 def test_several_clients_follow_and_following_again_replaces_the_settings(
     site: Engine, run: Run, reader: Reader
 ) -> None:
