@@ -10,7 +10,7 @@ from lr_client.tables.row_changes import RowChange
 from queues.database import dialects
 from queues.database.copied_table import CopiedTable, CopyRule
 from queues.errors import ConfigurationError, ListenerError, UsageError
-from queues.table_names import table_name
+from queues.table_names import last_part, table_name
 
 
 class Copies:
@@ -88,6 +88,8 @@ class Copies:
 
     def _problem(self, table: CopiedTable) -> str:
         """Return the sentence about a copy that cannot take rows; empty if it can."""
+        if last_part(table.name).startswith("lrq_"):
+            return f"{table.name} is a table of lrq: copy into tables of the application"
         if not table.key:
             return f"{table.name} has no primary key: give the copy the key of its rows"
         own = self._rule.source_column

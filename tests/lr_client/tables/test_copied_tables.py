@@ -202,6 +202,14 @@ def test_a_copy_that_cannot_take_rows_is_refused(site: Engine, copies: CopiedTab
         apply(site, copies, change("orders", row={"id": 1, "name": "a"}))
 
 
+def test_a_table_of_lrq_is_no_copy(site: Engine):
+    with (
+        site.connect() as connection,
+        pytest.raises(ConfigurationError, match="lrq_site.* is a table of lrq: copy into"),
+    ):
+        CopiedTables("orders", {"public.orders": "lrq_site"}).require_tables(connection)
+
+
 def test_rows_without_the_key_of_the_copy_are_refused(orders: Engine, copies: CopiedTables):
     for payload in (change("orders", row={"name": "a"}), change("orders", old={"name": "a"})):
         with pytest.raises(ConfigurationError, match=r"rows of orders lack the column id, a key of .*: give the copy"):
