@@ -205,7 +205,7 @@ def test_a_copy_that_cannot_take_rows_is_refused(site: Engine, copies: CopiedTab
 def test_a_table_of_lrq_is_no_copy(site: Engine):
     with (
         site.connect() as connection,
-        pytest.raises(ConfigurationError, match="lrq_site.* is a table of lrq: copy into"),
+        pytest.raises(ConfigurationError, match=r"lrq_site.* is a table of lrq: copy into"),
     ):
         CopiedTables("orders", {"public.orders": "lrq_site"}).require_tables(connection)
 
