@@ -29,6 +29,8 @@ class SqliteFollowTriggers:
             raise UsageError(f"origin is {origin!r}, and SQLite knows no origin of a row: leave it out")
         if connection.execute(_OWN_SITE).scalar() in sites:
             raise UnknownDestinationError("a destination is this site itself: name other sites")
+        if connection.exec_driver_sql("PRAGMA encoding").scalar() != "UTF-8":
+            raise UsageError("the file is not in UTF-8, so payloads would not be either: write triggers of your own")
         own, created_by = _existing(connection, last_part(table))
         columns = connection.execute(_COLUMNS, {"name": own}).scalars().all()
         if sites_column is not None and sites_column not in columns:

@@ -5,6 +5,7 @@ import math
 import random
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -230,6 +231,18 @@ def test_an_error_of_following_says_the_remedy(
     )
     with pytest.raises(error, match=sentence):
         follow(site, table, **options or {"destinations": ["north"]})
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    engine = lrq.create_engine(f"sqlite:///{tmp_path / 'paris.db'}")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA encoding = 'UTF-16le'")
+        connection.exec_driver_sql("CREATE TABLE orders (id INTEGER)")
+        connection.commit()
+    lrq.initialize(engine, site_id="paris")
+    with pytest.raises(UsageError, match="the file is not in UTF-8, so payloads would not be either: write triggers"):
+        follow(engine, "orders")
+    engine.dispose()
 
 
 def test_a_row_of_a_snapshot_has_the_bytes_of_its_insert(site: Engine, run: Run, reader: Reader) -> None:
