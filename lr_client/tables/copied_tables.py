@@ -14,6 +14,7 @@ from lr_client.tables.row_changes import row_change
 from queues import names
 from queues.database import dialects
 from queues.database.copied_table import CopiedTable, CopyRule
+from queues.database.left_out import left_out
 from queues.errors import ConfigurationError, ListenerError, UsageError
 from queues.receive.registry import registered
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
@@ -133,7 +134,7 @@ def _carry_out(connection: Connection, step: Step, rule: CopyRule, source: str) 
 
 def _not_written(table: CopiedTable, rule: CopyRule, source: str) -> str:
     if rule.source_column is None:
-        return f"a trigger or rule left rows out of {table.name}: drop it, or let the trigger fire AFTER"
+        return left_out(table.name)
     return (
         f"a row of {source} has the key of another source's row in {table.name}: "
         f"make the column {rule.source_column} part of the primary key"

@@ -10,7 +10,7 @@ from lr_client.tables.row_changes import RowChange
 from queues.database import dialects
 from queues.database.copied_table import CopiedTable, CopyRule
 from queues.errors import ConfigurationError, ListenerError, UsageError
-from queues.table_names import last_part, table_name
+from queues.sql_names import last_part, table_name
 
 
 class Copies:

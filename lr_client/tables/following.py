@@ -6,9 +6,10 @@ from sqlalchemy import Connection
 
 from queues import names
 from queues.database import dialects
+from queues.database.followed_rows import Following
 from queues.destinations import site_ids
 from queues.errors import UsageError
-from queues.table_names import table_name
+from queues.sql_names import table_name
 
 ORIGINS = ("any", "other", "none")
 
@@ -35,7 +36,8 @@ def follow_table(
     sites = site_ids(destinations) if destinations else []
     if bool(sites) is (destinations_column is not None):
         raise UsageError("give either destinations or a column that names them")
-    dialects.of(connection).follow(connection, place, names.client_name(client), sites, destinations_column, origin)
+    wanted = Following(place, names.client_name(client), tuple(sites), destinations_column, origin)
+    dialects.of(connection).follow(connection, wanted)
 
 
 def unfollow_table(connection: Connection, table: str, *, client: str) -> None:

@@ -5,6 +5,16 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 
+class Following(NamedTuple):
+    """The arguments of `lrq follow`: either `sites`, or a column of each row that names them."""
+
+    table: str
+    client: str
+    sites: tuple[str, ...]
+    sites_column: str | None
+    origin: str
+
+
 class FollowedTable(NamedTuple):
     """A followed table, with the client and the other arguments of `lrq_follow`.
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from queues.database.copied_table import CopiedTable, CopyRule, RowImage
 from queues.database.sqlite_values import stored_value
 from queues.errors import ConfigurationError
-from queues.table_names import last_part
+from queues.sql_names import last_part, quoted
 
 
 class SqliteCopiedTables:
@@ -24,7 +24,7 @@ class SqliteCopiedTables:
         columns = connection.execute(_COLUMNS, {"name": own}).all()
         key = [each.name for each in sorted(columns, key=lambda each: each.pk) if each.pk > 0]
         return CopiedTable(
-            _quoted(own),
+            quoted(own),
             columns={each.name: each.type for each in columns if not each.hidden},
             generated=frozenset(each.name for each in columns if each.hidden),
             required=frozenset(each.name for each in columns if each.notnull or each.name in key),
@@ -70,34 +70,29 @@ def _values(row: RowImage, columns: Sequence[str], types: Sequence[str]) -> list
     return [stored_value(row.values[name], declared) for name, declared in zip(columns, types, strict=True)]
 
 
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
 @lru_cache(1000)
 def _put(table: str, key: tuple[str, ...], columns: tuple[str, ...], rule: CopyRule) -> str:
-    names = [_quoted(name) for name in columns]
-    changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in columns if name not in key)
+    names = [quoted(name) for name in columns]
+    changed = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in key)
     wanted = ""
     if rule.source_column is not None:
-        own = _quoted(rule.source_column)
+        own = quoted(rule.source_column)
         names = [own, *names]
         wanted = f" WHERE {table}.{own} = excluded.{own}"
     if rule.greatest:
-        before, after = (", ".join(f"{row}.{_quoted(name)}" for name in rule.greatest) for row in (table, "excluded"))
+        before, after = (", ".join(f"{row}.{quoted(name)}" for name in rule.greatest) for row in (table, "excluded"))
         wanted = f" WHERE ({before}) < ({after})"
     marks = ", ".join("?" for _ in names)
     return (
         f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks}) "  # noqa: S608 - quoted names
-        f"ON CONFLICT ({', '.join(map(_quoted, key))}) DO {f'UPDATE SET {changed}{wanted}' if changed else 'NOTHING'}"
+        f"ON CONFLICT ({', '.join(map(quoted, key))}) DO {f'UPDATE SET {changed}{wanted}' if changed else 'NOTHING'}"
     )
 
 
 @lru_cache(1000)
 def _delete(table: str, keys: tuple[str, ...], source_column: str | None) -> str:
     names = keys if source_column is None else (*keys, source_column)
-    same = " AND ".join(f"{_quoted(name)} = ?" for name in names)
+    same = " AND ".join(f"{quoted(name)} = ?" for name in names)
     return f"DELETE FROM {table}{f' WHERE {same}' if same else ''}"  # noqa: S608 - quoted names
 
 

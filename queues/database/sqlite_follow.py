@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
+from queues.sql_names import literal, quoted
+
 #: Names that SQL takes without quotes.
 _PLAIN: Final = re.compile("[a-z_][a-z0-9_]*")
 _ARGUMENTS: Final = re.compile(r"/\* lrq (\{.*?\}) \*/")
@@ -113,18 +115,6 @@ def arguments(statement: str) -> TriggerArguments | None:
         return None
     given = json.loads(found[1])
     return TriggerArguments(**{**given, "sites": tuple(given["sites"]), "columns": tuple(given["columns"])})
-
-
-def quoted(name: str) -> str:
-    """Return *name* as SQL writes it in quotes."""
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def literal(text: str) -> str:
-    """Return *text* as a constant of SQL."""
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'"
 
 
 def _as_in_sql(name: str) -> str:

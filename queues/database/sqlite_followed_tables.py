@@ -6,39 +6,31 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows, FollowedTable, parents_first
-from queues.database.sqlite_follow import TriggerArguments, arguments, literal, quoted
+from queues.database.followed_rows import FollowedRows, FollowedTable, Following, parents_first
+from queues.database.sqlite_follow import TriggerArguments, arguments
 from queues.errors import ConfigurationError, UnknownDestinationError, UsageError
-from queues.table_names import last_part
+from queues.sql_names import last_part, literal, quoted
 
 
 class SqliteFollowTriggers:
     """See `queues.database.dialect.FollowTriggers`."""
 
-    def follow(
-        self,
-        connection: Connection,
-        table: str,
-        client: str,
-        sites: Sequence[str],
-        sites_column: str | None,
-        origin: str,
-    ) -> None:
+    def follow(self, connection: Connection, wanted: Following) -> None:
         """Create the triggers, in place of those of an earlier call."""
-        if origin != "any":
-            raise UsageError(f"origin is {origin!r}, and SQLite knows no origin of a row: leave it out")
-        if connection.execute(_OWN_SITE).scalar() in sites:
+        if wanted.origin != "any":
+            raise UsageError(f"origin is {wanted.origin!r}, and SQLite knows no origin of a row: leave it out")
+        if connection.execute(_OWN_SITE).scalar() in wanted.sites:
             raise UnknownDestinationError("a destination is this site itself: name other sites")
         if connection.exec_driver_sql("PRAGMA encoding").scalar() != "UTF-8":
             raise UsageError("the file is not in UTF-8, so payloads would not be either: write triggers of your own")
-        own, created_by = _existing(connection, last_part(table))
-        columns = connection.execute(_COLUMNS, {"name": own}).scalars().all()
-        if sites_column is not None and sites_column not in columns:
-            raise UsageError(f"{own} has no column {sites_column}: name a column with site ids")
-        wanted = TriggerArguments(own, client, tuple(sites), sites_column, tuple(columns), created_by)
-        _drop(connection, own, client)
+        own, created_by = _existing(connection, last_part(wanted.table))
+        columns = tuple(connection.execute(_COLUMNS, {"name": own}).scalars())
+        if wanted.sites_column is not None and wanted.sites_column not in columns:
+            raise UsageError(f"{own} has no column {wanted.sites_column}: name a column with site ids")
+        given = TriggerArguments(own, wanted.client, wanted.sites, wanted.sites_column, columns, created_by)
+        _drop(connection, own, wanted.client)
         taken = {row.name.lower() for row in connection.execute(_TRIGGERS)}
-        for statement in wanted.triggers(taken):
+        for statement in given.triggers(taken):
             connection.exec_driver_sql(statement).close()
 
     def unfollow(self, connection: Connection, table: str, client: str) -> None:

@@ -1,19 +1,20 @@
 """Followed tables of PostgreSQL and their copies, on both databases, are equal: no listener is written for that."""
 
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.orm import Session
 
 import lrq
 import queues
 from tests.conftest import NewSite
+from tests.system.constant_writing import written
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -67,23 +68,11 @@ def world(new_site: NewSite, source_dialect: str, sink_dialect: str, tmp_path: P
         print(world.report())
 
 
-class Writer(threading.Thread):
-    """Makes random transactions on orders and their items until it is stopped."""
-
-    def __init__(self, engine: Engine, chance: random.Random) -> None:
-        super().__init__()
-        self._engine = engine
-        self._chance = chance
-        self.writes = 0
-        self.stop = threading.Event()
-
-    def run(self) -> None:
-        while not self.stop.is_set():
-            number = self._chance.randint(1, 300)
-            with self._engine.begin() as connection:
-                for statement in self._chance.sample(CHANGES, self._chance.randint(1, 4)):
-                    connection.execute(text(statement), {"id": number, "other": self._chance.randint(1, 300)})
-            self.writes += 1
+def write(chance: random.Random, connection: Connection, _done: int) -> None:
+    """Make random changes of orders, their items and kinds."""
+    number = chance.randint(1, 300)
+    for statement in chance.sample(CHANGES, chance.randint(1, 4)):
+        connection.execute(text(statement), {"id": number, "other": chance.randint(1, 300)})
 
 
 CHANGES = (
@@ -121,10 +110,8 @@ def test_copies_equal_their_tables_after_snapshots_under_constant_writing(
     world.execute("paris", f"INSERT INTO kinds (id, n, t, b, i, f, j, a, o, u) {VALUES}".replace(":", "\\:"))
     for name in TABLES:
         world.execute("paris", f"SELECT lrq_follow('{name}', client => 'policy', destinations => ARRAY['tokyo'])")
-    writer = Writer(world.site("paris"), chance)
     with lrq.subscribe(world.site("tokyo"), copies, poll_interval=0.05):
-        writer.start()
-        try:
+        with written(world.site("paris"), partial(write, chance)) as writer:
             world.link("paris", "tokyo", initial_sync="snapshot")
             world.provide("paris", lrq.FollowedTables())
             for number in range(2):
@@ -132,9 +119,6 @@ def test_copies_equal_their_tables_after_snapshots_under_constant_writing(
                 eventually(lambda number=number: len(completed) > number, timeout=60)
                 writes = writer.writes
                 eventually(lambda writes=writes: writer.writes > writes + 50, timeout=60)
-        finally:
-            writer.stop.set()
-            writer.join()
         for name in ("orders", "items"):
             query = f"SELECT * FROM {name} ORDER BY 1, 2"
             expected = world.execute("paris", query)

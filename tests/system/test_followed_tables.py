@@ -2,15 +2,16 @@
 
 import json
 import random
-import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, text
 from sqlalchemy.orm import Session
 
 import lrq
+from tests.system.constant_writing import written
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -26,25 +27,13 @@ CHANGES = {
 }
 
 
-class Writer(threading.Thread):
-    """Changes random orders by plain SQL until it is stopped."""
-
-    def __init__(self, engine: Engine, chance: random.Random) -> None:
-        super().__init__()
-        self._engine = engine
-        self._chance = chance
-        self.writes = 0
-        self.stop = threading.Event()
-
-    def run(self) -> None:
-        while not self.stop.is_set():
-            number, new = self._chance.randint(1, 1_000), 1_001 + self.writes
-            with self._engine.begin() as connection:
-                connection.execute(text("UPDATE orders SET version = version + 1 WHERE id = :id"), {"id": number})
-                connection.execute(text(CHANGES["insert"]), {"id": new, "version": 1})
-                if self._chance.random() < 0.5:
-                    connection.execute(text("DELETE FROM orders WHERE id = :id"), {"id": number})
-            self.writes += 1
+def write(chance: random.Random, connection: Connection, done: int) -> None:
+    """Change random orders by plain SQL."""
+    number, new = chance.randint(1, 1_000), 1_001 + done
+    connection.execute(text("UPDATE orders SET version = version + 1 WHERE id = :id"), {"id": number})
+    connection.execute(text(CHANGES["insert"]), {"id": new, "version": 1})
+    if chance.random() < 0.5:
+        connection.execute(text("DELETE FROM orders WHERE id = :id"), {"id": number})
 
 
 @lrq.listener("policy", backoff=0.01)
@@ -70,25 +59,19 @@ def test_a_followed_table_equals_its_copy_after_snapshots_under_constant_writing
     for site in ("paris", "tokyo"):
         world.execute(site, CREATE)
     world.execute("paris", "INSERT INTO orders SELECT n, 1 FROM generate_series(1, 1000) AS n")
-    writer = Writer(world.site("paris"), chance)
 
     def rows(site: str) -> list[tuple[int, int]]:
         return [tuple(row) for row in world.execute(site, "SELECT id, version FROM orders ORDER BY id")]
 
     with lrq.subscribe(world.site("tokyo"), apply, poll_interval=0.05):
-        writer.start()
-        try:
+        with written(world.site("paris"), partial(write, chance)) as writer:
             world.link("paris", "tokyo", initial_sync="snapshot")
             world.execute("paris", FOLLOW)
             world.provide("paris", lrq.FollowedTables())
             for number in range(3):
-                with Session(world.site("paris")) as session, session.begin():
-                    world.client.request_snapshot_sync(session, "tokyo")
+                world.request_snapshots("paris", "tokyo")
                 eventually(lambda number=number: len(completed) > number, timeout=60)
                 writes = writer.writes
                 eventually(lambda writes=writes: writer.writes > writes + 20)
-        finally:
-            writer.stop.set()
-            writer.join()
         eventually(lambda: rows("tokyo") == rows("paris"), timeout=60)
     assert errors == []

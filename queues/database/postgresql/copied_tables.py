@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 
 from queues.database.copied_table import CopiedTable, CopyRule, RowImage
 from queues.errors import ConfigurationError
+from queues.sql_names import quoted
 
 
 class PostgresqlCopiedTables:
@@ -62,8 +63,7 @@ def _named(rule: CopyRule, source: str) -> tuple[str, ...]:
 
 def _quoted(name: str) -> str:
     """Return *name* for SQL, without placeholders of psycopg."""
-    doubled = name.replace('"', '""').replace("%", "%%")
-    return f'"{doubled}"'
+    return quoted(name).replace("%", "%%")
 
 
 @lru_cache(1000)
@@ -119,6 +119,7 @@ def _clear(table: str, source_column: str | None) -> str:
     return f"DELETE FROM {table.replace('%', '%%')}{own}"  # noqa: S608 - quoted names
 
 
+# Partitions may have triggers and unique columns of their own, so a partitioned table keeps the order.
 _TABLE: Final = text("""
 SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind AS kind, row_security_active(c.oid) AS hides,
   ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -134,8 +135,8 @@ SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind AS kind, row_sec
   ARRAY(SELECT a.attname::text FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
     JOIN pg_attribute a ON a.attnum = k.number WHERE i.indrelid = c.oid AND i.indisprimary AND i.indimmediate
     AND a.attrelid = c.oid AND k.place <= i.indnkeyatts ORDER BY k.place) AS key,
-  NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)
-      AND NOT i.indisprimary)
+  c.relkind = 'r' AND NOT EXISTS (SELECT FROM pg_index i
+      WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion) AND NOT i.indisprimary)
     AND NOT EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND c.oid IN (f.conrelid, f.confrelid))
     AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal) AS commutes
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(:name)

@@ -6,25 +6,16 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Text, TextClause, bindparam, exc, func, select, text, true
 
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows, FollowedTable, parents_first
+from queues.database.followed_rows import FollowedRows, FollowedTable, Following, parents_first
 from queues.errors import UsageError, first_line
 
 
 class PostgresqlFollowTriggers:
     """See `queues.database.dialect.FollowTriggers`."""
 
-    def follow(
-        self,
-        connection: Connection,
-        table: str,
-        client: str,
-        sites: Sequence[str],
-        sites_column: str | None,
-        origin: str,
-    ) -> None:
+    def follow(self, connection: Connection, wanted: Following) -> None:
         """Call `lrq_follow`."""
-        named = {"sites": list(sites) or None, "sites_column": sites_column, "origin": origin}
-        _call(connection, _FOLLOW, {"table": table, "client": client, **named})
+        _call(connection, _FOLLOW, wanted._asdict() | {"sites": list(wanted.sites) or None})
 
     def unfollow(self, connection: Connection, table: str, client: str) -> None:
         """Call `lrq_unfollow`."""

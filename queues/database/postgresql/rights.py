@@ -11,6 +11,7 @@ from queues.database.tables import metadata, postgresql_metadata, views_metadata
 from queues.database.tables.log import PARTITIONS
 from queues.database.tables.ticks import TICK_PARTITIONS
 from queues.errors import ConfigurationError
+from queues.sql_names import literal, quoted
 
 _READ: Final = "SELECT"
 _UPSERT: Final = "SELECT, INSERT, UPDATE"
@@ -126,16 +127,6 @@ _FUNCTIONS: Final[Mapping[Grantee, tuple[str, ...]]] = {
     Grantee.SERVER: ("lrq_transmit", "lrq_check_links"),
     Grantee.MONITOR: (),
 }
-
-
-def quoted(name: str) -> str:
-    """Return *name* as an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Return *text* as a string of SQL."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def statements(role: str, part: Grantee, schema: str | None, *, search_path: bool) -> list[str]:

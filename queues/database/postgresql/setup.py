@@ -12,9 +12,9 @@ from queues.database import tables
 from queues.database.borrowed import engine_over
 from queues.database.grantees import Grantee
 from queues.database.postgresql import rights, standing_tables
-from queues.database.postgresql.rights import quoted
 from queues.database.schemas import schema_of, take_out
 from queues.errors import ConfigurationError
+from queues.sql_names import quoted
 
 _OLDEST: Final = (14,)
 #: The encoding of a database without one.

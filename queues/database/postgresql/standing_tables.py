@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-from queues.database.postgresql.rights import quoted
+from queues.sql_names import quoted
 
 
 def settings_for(connection: Connection) -> Mapping[str, str]:

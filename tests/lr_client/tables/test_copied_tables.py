@@ -118,6 +118,19 @@ def test_a_trigger_of_a_copy_sees_each_change(site: Engine, copies: CopiedTables
     assert rows(site, "SELECT name FROM history ORDER BY name") == [("a",), ("b",), ("c",)]
 
 
+def test_a_trigger_that_leaves_rows_out_is_refused(orders: Engine, copies: CopiedTables):
+    if orders.dialect.name == "sqlite":
+        run(orders, "CREATE TRIGGER mine BEFORE INSERT ON orders BEGIN SELECT RAISE(IGNORE); END")
+    else:
+        run(
+            orders,
+            "CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+            "CREATE TRIGGER mine BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION mine()",
+        )
+    with pytest.raises(ListenerError, match=r"a trigger or rule that is not of lrq left rows out of .*orders"):
+        apply(orders, copies, change("orders", row={"id": 1, "name": "a"}))
+
+
 def test_a_table_of_keys_only_takes_a_row_twice(site: Engine):
     run(site, "CREATE TABLE pairs (a integer, b integer, PRIMARY KEY (b, a))")
     copies = CopiedTables("orders", ["pairs"])

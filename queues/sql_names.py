@@ -1,4 +1,4 @@
-"""Names of tables as SQL writes them: `orders`, `public.orders` or `"Two Words"`. Pure."""
+"""Names and texts as SQL writes them: `orders`, `public.orders`, `"Two Words"`, `'a text'`. Pure."""
 
 import re
 from typing import Final
@@ -15,6 +15,18 @@ def table_name(text: object) -> str:
     if isinstance(text, str) and _NAME.fullmatch(text):
         return text
     raise UsageError(f"{text!r} is no name of a table: write it as in SQL, such as public.orders")
+
+
+def quoted(name: str) -> str:
+    """Return *name* in quotes, as SQL writes it."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def literal(text: str) -> str:
+    """Return *text* as a constant of SQL."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
 
 
 def last_part(name: str) -> str:
