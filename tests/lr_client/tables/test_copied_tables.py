@@ -398,6 +398,20 @@ class TestPostgresql:
         with site.connect() as connection, pytest.raises(ConfigurationError, match="deferred has no primary key"):
             CopiedTables("orders", ["deferred"]).require_tables(connection)
 
+    def test_changes_that_meet_in_a_unique_column_of_a_partition_keep_their_order(self, site: Engine):
+        run(
+            site,
+            "CREATE TABLE parts (k int PRIMARY KEY, name text) PARTITION BY RANGE (k)",
+            "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10)",
+            "CREATE UNIQUE INDEX ON parts_1 (name)",
+        )
+        a, b, c, d = ({"k": 1, "name": "a"}, {"k": 2, "name": "b"}, {"k": 1, "name": "c"}, {"k": 2, "name": "a"})
+        copies = CopiedTables("orders", ["parts"])
+        apply(site, copies, change("parts", row=a), change("parts", row=b))
+        last = change("parts", old=c, row={"k": 1, "name": "b"})
+        apply(site, copies, change("parts", old=a, row=c), change("parts", old=b, row=d), last)
+        assert rows(site, "SELECT k, name FROM parts ORDER BY 1") == [(1, "b"), (2, "a")]
+
 
 class TestSqlite:
     @pytest.fixture(params=["sqlite"])
