@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from queues import names
 from queues.database import dialects
-from queues.database.followed_rows import Following
+from queues.database.followed_rows import FollowArguments
 from queues.destinations import site_ids
 from queues.errors import UsageError
 from queues.sql_names import table_name
@@ -36,7 +36,7 @@ def follow_table(
     sites = site_ids(destinations) if destinations else []
     if bool(sites) is (destinations_column is not None):
         raise UsageError("give either destinations or a column that names them")
-    wanted = Following(place, names.client_name(client), tuple(sites), destinations_column, origin)
+    wanted = FollowArguments(place, names.client_name(client), tuple(sites), destinations_column, origin)
     dialects.of(connection).follow(connection, wanted)
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from queues.database.copied_table import CopiedTable, CopyRule, RowImage
 from queues.database.cuts_port import Cuts
-from queues.database.followed_rows import FollowedRows, FollowedTable, Following
+from queues.database.followed_rows import FollowArguments, FollowedRows, FollowedTable
 from queues.database.lock_waits import LockWaits
 from queues.database.setup_port import Setup
 from queues.database.standby_facts import StandbyFacts
@@ -211,7 +211,7 @@ class Standbys(Protocol):
 class FollowTriggers(Protocol):
     """The tables that clients follow by triggers."""
 
-    def follow(self, connection: Connection, wanted: Following) -> None:
+    def follow(self, connection: Connection, wanted: FollowArguments) -> None:
         """Create the triggers, in place of those of an earlier call for the same table and client.
 
         Raises `UsageError` for a table or a column that cannot be followed so.

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 
-class Following(NamedTuple):
+class FollowArguments(NamedTuple):
     """The arguments of `lrq follow`: either `sites`, or a column of each row that names them."""
 
     table: str

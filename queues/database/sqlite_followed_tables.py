@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows, FollowedTable, Following, parents_first
+from queues.database.followed_rows import FollowArguments, FollowedRows, FollowedTable, parents_first
 from queues.database.sqlite_follow import TriggerArguments, arguments
 from queues.errors import ConfigurationError, UnknownDestinationError, UsageError
 from queues.sql_names import last_part, literal, quoted
@@ -15,7 +15,7 @@ from queues.sql_names import last_part, literal, quoted
 class SqliteFollowTriggers:
     """See `queues.database.dialect.FollowTriggers`."""
 
-    def follow(self, connection: Connection, wanted: Following) -> None:
+    def follow(self, connection: Connection, wanted: FollowArguments) -> None:
         """Create the triggers, in place of those of an earlier call."""
         if wanted.origin != "any":
             raise UsageError(f"origin is {wanted.origin!r}, and SQLite knows no origin of a row: leave it out")

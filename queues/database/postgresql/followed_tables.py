@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Text, TextClause, bindparam, exc, func, select, text, true
 
 from queues.database.dialect import Statement
-from queues.database.followed_rows import FollowedRows, FollowedTable, Following, parents_first
+from queues.database.followed_rows import FollowArguments, FollowedRows, FollowedTable, parents_first
 from queues.errors import UsageError, first_line
 
 
 class PostgresqlFollowTriggers:
     """See `queues.database.dialect.FollowTriggers`."""
 
-    def follow(self, connection: Connection, wanted: Following) -> None:
+    def follow(self, connection: Connection, wanted: FollowArguments) -> None:
         """Call `lrq_follow`."""
         _call(connection, _FOLLOW, wanted._asdict() | {"sites": list(wanted.sites) or None})
 
